@@ -221,6 +221,16 @@ static void tangents_add(writer *w) {
   }
 }
 
+// Whether a result has a dim that is not an argument's.
+static bool has_own_dims(const og_decl *decl) {
+  for (int32_t r = 0; r < decl->fresh_count; ++r)
+    for (int32_t k = 0; k < decl->shapes[r].item_count; ++k) {
+      const og_item *item = &decl->shapes[r].items[k];
+      if (item->kind == OG_ITEM_EXPR || item->attr >= 0) return true;
+    }
+  return false;
+}
+
 static bool has_sizes(const og_decl *decl) {
   for (int32_t k = 0; k < decl->pattern_count; ++k)
     if (decl->patterns[k].has_exprs) return true;
@@ -248,8 +258,11 @@ static void sizes_add(writer *w) {
   }
   for (int32_t p = 0; p < w->decl->param_count; ++p) {
     const og_param *param = &w->decl->params[p];
-    if (param->type == OG_TYPE_TENSOR ? needs_all || !param->is_optional
-                                      : has_sizes(w->decl))
+    if (param->type == OG_TYPE_TENSOR
+            ? needs_all || !param->is_optional
+            : has_sizes(w->decl) ||
+                  (w->kind == OG_FORMULA_TANGENT && !param->is_list &&
+                   og_is_int_type(param->type) && has_own_dims(w->decl)))
       param_add(w, p);
   }
 }

@@ -101,7 +101,10 @@ static items halved(og_decl *decl, items own) {
 
 // Of a table, whose first dim counts its rows.
 static items row_of(const items *own) {
-  if (own->count == 0 || !is_dim(&own->items[0])) return (items){NULL, 0};
+  const bool is_one_dim =
+      own->count > 0 &&
+      (own->items[0].kind == OG_ITEM_DIM || own->items[0].kind == OG_ITEM_EXPR);
+  if (!is_one_dim) return (items){NULL, 0};
   return (items){own->items + 1, own->count - 1};
 }
 
