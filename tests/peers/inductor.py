@@ -56,6 +56,7 @@ FILES = ("inductor/test_torchinductor.py", "functorch/test_aotdispatch.py",
 DATABASES = HERE / "suite/databases.py"
 MODES = ("max-autotune", "reduce-overhead")
 SIZES = ("static", "dynamic")
+REPRODUCE = "\nTo execute this test, run"  # what torch adds to a message
 OTHER_DEVICES = ("cuda", "gpu", "xpu", "mps", "npu", "triton")
 Test = tuple[type, str]
 Row = dict[str, Any]
@@ -158,7 +159,8 @@ class Result(unittest.TestResult):
                           "".join(traceback.format_exception(*error)))
         self.row = {
             "status": "failed",
-            "text": f"{kind.__name__}: {str(value)[:1500]}",
+            "text": f"{kind.__name__}: "
+            f"{str(value).split(REPRODUCE)[0].strip()[:1500]}",
             "where": " ".join([
                 f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}: "
                 f"{own[-1].line}", *(":".join(o) for o in ours[-1:])])}
@@ -243,8 +245,8 @@ def tried(test: Test, mode: str, sizes: str, args: argparse.Namespace,
     for name in args.baselines.split(","):
         if name not in known:
             told = by(name)
-            known[name] = ("" if told["status"] == "passed"
-                           else told.get("text", ""))
+            known[name] = "" if told["status"] == "passed" else " ".join(
+                [told["text"], told.get("where", "")]).strip()
         row.setdefault("baseline", {})[name] = known[name]
         if known[name]:
             break

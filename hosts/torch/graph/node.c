@@ -16,6 +16,7 @@
 #include "torch/base/tensor.h"
 #include "torch/base/threads.h"
 #include "torch/base/types.h"
+#include "torch/graph/expanded.h"
 #include "torch/graph/recipe.h"
 
 #include <stdio.h>
@@ -78,10 +79,17 @@ static og_status fail(const opgraft_node_call *node, og_status code,
   return code;
 }
 
+// Of the shim's last call; what follows a failure there must keep it.
 static og_status fail_torch(const opgraft_node_call *node,
                             opgraft_error *error) {
+  const char *text = shim.torch_exception_get_what_without_backtrace();
   return fail(node, OG_KERNEL,
-              shim.torch_exception_get_what_without_backtrace(), error);
+              text != NULL && text[0] != 0
+                  ? text
+                  : "a result has other strides than were inferred when the "
+                    "model was compiled: the operator's fake implementation "
+                    "disagrees with its kernel",
+              error);
 }
 
 // ATen's own keep nothing; another's goes through Python, with copies.
@@ -282,7 +290,7 @@ static bool result_give(const opgraft_node_call *node, int32_t index,
     return shim.aoti_torch_new_tensor_handle(from, &handle) == 0 &&
            handle_give(node, index, handle);
   handle = like_wanted(wanted);
-  if (handle != NULL && shim.aoti_torch_copy_(handle, from, 0) == 0)
+  if (handle != NULL && expanded_copy(handle, from, wanted))
     return handle_give(node, index, handle);
   if (handle != NULL) shim.aoti_torch_delete_tensor_object(handle);
   return false;
@@ -293,10 +301,11 @@ static bool result_give(const opgraft_node_call *node, int32_t index,
 static bool result_clear(const node_state *state, const opgraft_node_call *node,
                          int32_t index) {
   if (!is_to_give(node, index))
-    return shim.aoti_torch_zero_(state->out[index].handle) == 0;
+    return expanded_copy(state->out[index].handle, NULL, node->out[index]);
   const tensor_handle made = like_wanted(node->out[index]);
   if (made == NULL) return false;
-  if (shim.aoti_torch_zero_(made) == 0) return handle_give(node, index, made);
+  if (expanded_copy(made, NULL, node->out[index]))
+    return handle_give(node, index, made);
   shim.aoti_torch_delete_tensor_object(made);
   return false;
 }
@@ -321,7 +330,7 @@ static og_status result_put(node_state *state, const opgraft_node_call *node,
                     error);
     else if (is_to_give(node, index)
                  ? !result_give(node, index, handle)
-                 : shim.aoti_torch_copy_(state->out[index].handle, handle, 0))
+                 : !expanded_copy(state->out[index].handle, handle, wanted))
       status = fail_torch(node, error);
   }
   shim.aoti_torch_delete_tensor_object(handle);
@@ -556,10 +565,15 @@ static PyObject *python_call(const node_state *state,
 }
 
 // Takes `to`, NULL where it could not be made.
-static bool object_fill(PyObject *to, PyObject *result) {
-  PyObject *copied =
-      to != NULL ? PyObject_CallMethod(to, "copy_", "O", result) : NULL;
+static bool object_fill(PyObject *to, PyObject *result,
+                        const og_tensor *wanted) {
+  to = expanded_once(to, wanted);
+  PyObject *from = expanded_once(keep(result), wanted);
+  PyObject *copied = to != NULL && from != NULL
+                         ? PyObject_CallMethod(to, "copy_", "O", from)
+                         : NULL;
   Py_XDECREF(to);
+  Py_XDECREF(from);
   Py_XDECREF(copied);
   return copied != NULL;
 }
@@ -578,7 +592,7 @@ static bool python_give(const opgraft_node_call *node, int32_t index,
     return false;
   }
   if (shim.aoti_torch_new_tensor_handle(made, &second) == 0 &&
-      object_fill(handle_wrap(second), result))
+      object_fill(handle_wrap(second), result, node->out[index]))
     return handle_give(node, index, made);
   shim.aoti_torch_delete_tensor_object(made);
   return false;
@@ -599,7 +613,7 @@ static bool none_put(const node_state *state, const opgraft_node_call *node,
     PyErr_NoMemory();
     return false;
   }
-  PyObject *to = object_make(node->out[index]);
+  PyObject *to = expanded_once(object_make(node->out[index]), node->out[index]);
   PyObject *cleared =
       to != NULL ? PyObject_CallMethod(to, "zero_", NULL) : NULL;
   Py_XDECREF(to);
@@ -627,7 +641,7 @@ static bool python_put(const node_state *state, const opgraft_node_call *node,
   if (result == Py_None)
     return is_written(node, index) || none_put(state, node, index);
   if (is_to_give(node, index)) return python_give(node, index, result);
-  return object_fill(object_make(node->out[index]), result);
+  return object_fill(object_make(node->out[index]), result, node->out[index]);
 }
 
 static bool python_note(const graph_context *context, const char *name) {
@@ -688,7 +702,7 @@ static void host_release(void *opaque, void *opaque_state) {
 static bool can_give_out(const recipe *r, const opgraft_node_call *node) {
   if (r->out_count == 0 || r->out_count != node->out_count) return false;
   for (int32_t i = 0; i < node->out_count; ++i)
-    if (node->out[i] == NULL) return false;
+    if (node->out[i] == NULL || expanded_is(node->out[i])) return false;
   return true;
 }
 
@@ -698,7 +712,7 @@ static bool can_write_first(const recipe *r, const opgraft_node_call *node,
                             const opgraft_arg *first) {
   return r->inplace_name != NULL && node->out_count == 1 && first != NULL &&
          first->kind == OPGRAFT_ARG_VALUE && node->out[0] != NULL &&
-         node->in[first->value] == node->out[0];
+         node->in[first->value] == node->out[0] && !expanded_is(node->out[0]);
 }
 
 static bool recipe_fits(node_state *state, const opgraft_node_call *node) {

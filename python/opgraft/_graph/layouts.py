@@ -94,6 +94,16 @@ def _roll(x: Any, shifts: Any, dims: Any = ()) -> Any:
     return x
 
 
+def _strided_scatter(x: Any, *args: Any) -> Any:
+    """ATen clones what is expanded; torch's shape function keeps its strides.
+    """
+    from torch.fx.experimental.symbolic_shapes import guard_or_false as holds
+
+    if not any(holds(s == 0) for s in x.stride()):
+        return NotImplemented
+    return aten.as_strided_scatter(aten.clone(x), *args)
+
+
 def _wanted(order: Callable[..., list[int]], args: Any, kwargs: Any
             ) -> list[int]:
     from torch.fx.experimental.proxy_tensor import (
@@ -133,6 +143,9 @@ def _laid_out(op: Any, function: Function | None, order: Callable[..., list[int]
         nonlocal is_inside
         if is_inside:
             return NotImplemented
+        if not any(isinstance(x, torch.Tensor) for x in args):  # div(7, 2)
+            return NotImplemented if function is None else function(
+                *args, **kwargs)
         dims = _wanted(order, args, kwargs)
         y: Any = NotImplemented
         if function is not None:
@@ -153,6 +166,7 @@ def lay_out(table: dict[Any, Function]) -> dict[Any, Function]:
     """The table of decompositions with results as in eager mode."""
     found = dict(table)
     found[aten.roll.default] = _first_of(_roll, table[aten.roll.default])
+    found[aten.as_strided_scatter.default] = _strided_scatter
     for name, order in _ORDERS.items():
         packet, overload = name.split(".")
         op = getattr(getattr(aten, packet), overload)

@@ -25,20 +25,20 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 from opgraft._base import host
-from opgraft._graph import backend, stats
+from opgraft._graph import backend, layouts, stats
 
 host.prepare()
 T = torch.Tensor
 SAMPLES = 60  # of an operator, at most
 CALLS = 12  # in a graph
 # Memory that nobody wrote, tensors that are not strided, sizes that change.
-# Elements that share memory in results of torch's shape functions, which no
-# call can write. ATen's native_group_norm reads weights with gaps as if they
-# had none. What is random, by a seed that op_db sets.
+# ATen's native_group_norm reads weights with gaps as if they had none. What is
+# random, by a seed that op_db sets.
 SKIPPED = ("empty", "new_empty", "sparse", "to_sparse", "item", "resize",
-           "as_strided_scatter", "native_group_norm", "bernoulli", "randint",
+           "native_group_norm", "bernoulli", "randint",
            "multinomial", "nn.functional.dropout",
-           "nn.functional.fractional_max_pool")
+           "nn.functional.fractional_max_pool",
+           "nn.functional.multi_head_attention_forward")
 INFOS = [i for i in op_db if i.dtypes and not i.name.startswith(SKIPPED)]
 
 
@@ -138,9 +138,8 @@ def draw(info: Any, rng: random.Random) -> Call | None:
 
 
 def is_told(y: T) -> bool:
-    """Not of results whose elements share memory."""
     return (y.layout is torch.strided and y.numel() > 0 and not y.is_quantized
-            and not y.is_conj() and not y.is_neg() and 0 not in strides(y))
+            and not y.is_conj() and not y.is_neg())
 
 
 def copies(tensors: list[T]) -> list[T]:
@@ -279,6 +278,54 @@ def test_layouts_that_torch_loses() -> None:
     counts: collections.Counter[str] = collections.Counter()
     assert run([i for i in INFOS if i.name in KNOWN], rng, counts) == []
     assert counts["as in eager"] > 0
+
+
+def expanded_results() -> list[tuple[str, Call]]:
+    """Operators of the host that give expanded tensors, and one that does
+    not."""
+    row, flat = torch.randn(1, 3), torch.zeros(2, 2)
+    found = [
+        ("view_as_real", lambda x: torch.view_as_real(
+            (x + 1j * x).expand(4, 3)), [row]),
+        ("view_as_real", lambda x: torch.view_as_real(
+            (x + 1j * x).expand(4, 3)) + 1, [row]),
+        ("expanded", lambda x: torch.ops.layouts.expanded(x), [row]),
+        ("expanded", lambda x: torch.ops.layouts.expanded(x) + 1, [row]),
+        ("as_strided_scatter", lambda x, y: torch.as_strided_scatter(
+            x.expand(4, 3), y, (2, 2), (1, 1), 0), [row, flat]),
+        ("as_strided_scatter", lambda x, y: torch.as_strided_scatter(
+            x.expand(4, 3), y, (2, 2), (1, 1), 0).sin(), [row, flat])]
+    return [(name, Call(name, op, given, pytree.tree_flatten(
+        (tuple(given), {}))[1])) for name, op, given in found]
+
+
+def test_expanded_results() -> None:
+    with torch.library._scoped_library("layouts", "FRAGMENT") as library:
+        library.define("expanded(Tensor x) -> Tensor")
+        for key, empty in (("CPU", torch.clone), ("Meta", torch.empty_like)):
+            library.impl("expanded", lambda x, empty=empty: empty(x).expand(
+                4, x.shape[1]), key)
+        for name, call in expanded_results():
+            right = call.run(copies(call.tensors()))
+            assert all(map(same, ours([call], [right])[0], right)), name
+
+
+def test_numbers_alone() -> None:
+    """Of operators that are laid out, those that take no tensor at all."""
+    taken = []
+    for name in layouts._ORDERS:
+        packet, overload = name.split(".")
+        op = getattr(getattr(torch.ops.aten, packet), overload)
+        for more in ({}, {"rounding_mode": "trunc"}):
+            try:
+                wanted = op(7, 2, **more)
+            except (RuntimeError, TypeError):
+                continue
+            taken.append(name)
+            found = torch.compile(lambda x: (op(7, 2, **more), x + 1),
+                                  backend="opgraft")(torch.ones(2))[0]
+            assert torch.equal(found, wanted), name
+    assert {"div.Tensor_mode", "floor_divide.default"} <= set(taken)
 
 
 def main(seconds: float, seed: int = 1000) -> int:
