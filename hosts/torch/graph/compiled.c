@@ -40,8 +40,8 @@ typedef struct compiled {
   PyObject *misfit;   // what inputs raise that do not fit; NULL: RuntimeError
   int32_t *written;   // inputs that the graph writes
   int32_t written_count;
-  char *repro;  // folder for a call's inputs; NULL
-  char *shown;  // by result: 1: see is_shown
+  char *repro;     // folder for a call's inputs; NULL
+  uint8_t *shown;  // by result; see there
   int32_t shown_count;
   bool is_kept;        // every call's, not only a failing one's
   bool lets_go;        // of inputs, while it runs: the list is all their holder
@@ -168,9 +168,22 @@ static bool is_base(const opgraft_call *call, const opgraft_output *output) {
   return output->tensor.byte_offset == 0 && is_same(&output->tensor, given);
 }
 
-// Whether a result is the caller's, who may write it, and not an input.
+// What the caller, who may write it, gets of a result.
+enum {
+  NOT_SHOWN,  // nothing, or an input
+  SHOWN,      // a view
+  ROOT,       // no view: others of its storage are views of it
+  DETACHED,   // autograd knows nothing of it
+  AGAIN       // and more: the result so many places from the first, once more
+};
+
+static uint8_t shown_as(const compiled *self, int32_t position) {
+  return position < self->shown_count ? self->shown[position] : NOT_SHOWN;
+}
+
 static bool is_shown(const compiled *self, int32_t position) {
-  return position < self->shown_count && self->shown[position] != 0;
+  const uint8_t as = shown_as(self, position);
+  return as != NOT_SHOWN && as < AGAIN;
 }
 
 // Whether the caller gets another tensor of this storage: autograd then has to
@@ -186,6 +199,34 @@ static bool is_shared(const compiled *self, const opgraft_call *call,
   return shared && is_shown(self, position);
 }
 
+// Whether another result may be the storage's tensor: see roots_make.
+static bool gives_way(const compiled *self, const opgraft_call *call,
+                      int32_t position) {
+  const uint8_t as = shown_as(self, position);
+  return (as == SHOWN || as == DETACHED) && is_shared(self, call, position);
+}
+
+// A result that is no view takes the place of a storage's tensor that lies as a
+// view of it does: to autograd the others are views of the result.
+static bool roots_make(const compiled *self, const opgraft_call *call,
+                       PyObject **storages, PyObject *results) {
+  for (int32_t i = 0; i < call->output_count; ++i) {
+    const opgraft_output *output = &call->outputs[i];
+    if (shown_as(self, i) != ROOT || output->kind != OPGRAFT_OUTPUT_STORAGE ||
+        output->tensor.byte_offset != 0)
+      continue;
+    const int32_t first = call->storages[output->index].output;
+    if (first < 0 || first == i || !gives_way(self, call, first)) continue;
+    PyObject *root =
+        view_untracked(storages[output->index], &output->tensor, 0);
+    if (root == NULL) return false;
+    Py_DECREF(storages[output->index]);
+    storages[output->index] = root;
+    PyList_SetItem(results, i, Py_NewRef(root));
+  }
+  return true;
+}
+
 static PyObject *output_make(compiled *self, const opgraft_call *call,
                              const inputs *in, PyObject *list,
                              PyObject *const *storages, int32_t position) {
@@ -195,8 +236,11 @@ static PyObject *output_make(compiled *self, const opgraft_call *call,
   switch (output->kind) {
     case OPGRAFT_OUTPUT_STORAGE:
       base = storages[output->index];
+      if (shown_as(self, position) == DETACHED &&
+          is_shared(self, call, position))
+        return view_detached(base, tensor, element_offset(tensor));
       if (call->storages[output->index].output == position &&
-          is_base(call, output))
+          is_base(call, output) && !gives_way(self, call, position))
         break;
       return is_shared(self, call, position)
                  ? view_tracked(base, tensor, element_offset(tensor))
@@ -221,10 +265,16 @@ static PyObject *output_make(compiled *self, const opgraft_call *call,
 
 static PyObject *outputs_make(compiled *self, const opgraft_call *call,
                               const inputs *in, PyObject *list,
-                              PyObject *const *storages) {
+                              PyObject **storages) {
   PyObject *results = PyList_New(call->output_count);
+  if (results != NULL && !roots_make(self, call, storages, results))
+    Py_CLEAR(results);
   for (int32_t i = 0; results != NULL && i < call->output_count; ++i) {
-    PyObject *object = output_make(self, call, in, list, storages, i);
+    if (PyList_GetItem(results, i) != NULL) continue;
+    const uint8_t as = shown_as(self, i);
+    PyObject *object = as < AGAIN
+                           ? output_make(self, call, in, list, storages, i)
+                           : Py_NewRef(PyList_GetItem(results, as - AGAIN));
     if (object == NULL)
       Py_CLEAR(results);
     else

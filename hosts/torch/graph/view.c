@@ -51,6 +51,14 @@ PyObject *view_tracked(PyObject *base, const og_tensor *view, int64_t offset) {
   return object;
 }
 
+PyObject *view_detached(PyObject *base, const og_tensor *view, int64_t offset) {
+  PyObject *tracked = view_tracked(base, view, offset);
+  PyObject *object =
+      tracked != NULL ? PyObject_CallMethod(tracked, "detach", NULL) : NULL;
+  Py_XDECREF(tracked);
+  return object;
+}
+
 PyObject *view_copy(const og_tensor *tensor) {
   og_tensor fresh = *tensor;
   fresh.byte_offset = 0;

@@ -12,6 +12,9 @@ PyObject *view_untracked(PyObject *base, const og_tensor *view, int64_t offset);
 // As torch.as_strided gives it, so that autograd knows whose memory a write
 // changes; it needs no gradient where `base` needs one.
 PyObject *view_tracked(PyObject *base, const og_tensor *view, int64_t offset);
+// The same as detach() gives it: a write counts for `base` too, but autograd
+// takes neither for a view of the other.
+PyObject *view_detached(PyObject *base, const og_tensor *view, int64_t offset);
 // A tensor of its own with the elements of `tensor`, which are dense.
 PyObject *view_copy(const og_tensor *tensor);
 // Whether what was read of an object that is not plain is its own memory.

@@ -32,6 +32,8 @@ MODES = ("default", "reduce-overhead", "max-autotune",
 # As OPGRAFT_OPTION_* of opgraft/graph.h.
 FALLBACK_ERROR, CLONE_ERROR, MAX_AUTOTUNE, MATH_STRICT = 1, 2, 4, 8
 CONSTANT_BYTES = 256
+# Of a result, as hosts/torch/graph/compiled.c has it.
+NOT_SHOWN, SHOWN, ROOT, DETACHED, AGAIN = range(5)
 FORWARD_MODE = "forward-mode differentiation is on"
 
 
@@ -441,8 +443,10 @@ def graph_new(
     a call drops what it was given as soon as no step reads it any more. With
     `recycles` it keeps the memory of its large results for later calls, which
     use it once nobody else does. With `weights_stay` parameters may stay packed
-    from call to call; the engine notices when one is written. `shown`: 1 for
-    each result that the caller may write and that is not an input."""
+    from call to call; the engine notices when one is written. `shown`: SHOWN
+    for each result that the caller may write and that is not an input, ROOT
+    where it is no view of another, DETACHED where autograd knows nothing of it, AGAIN + i where it is result i
+    once more."""
     from .._load.module import VERSION
 
     dump = repro = None
@@ -479,12 +483,25 @@ def graph_new(
 
 
 def _shown(gm: torch.fx.GraphModule, kind: str) -> bytes:
-    """What autograd saves behind a forward graph's results is not shown."""
+    """What autograd saves behind a forward graph's results is not shown. A
+    result that comes again is the same tensor, as under aot_eager."""
     if kind.startswith("backward"):
         return b""
-    results = gm.graph.output_node().args[0]
-    return bytes(isinstance(r, torch.fx.Node) and r.op != "placeholder"
-                 for r in results[:gm.meta.get("num_fwd_outputs")])
+    results = gm.graph.output_node().args[0][:gm.meta.get("num_fwd_outputs")]
+    first = {r: i for i, r in reversed(list(enumerate(results)))
+             if isinstance(r, torch.fx.Node)}
+    bases = {base for r in first for base in segments.bases(r)}
+
+    def one(r: Any, at: int) -> int:
+        if not isinstance(r, torch.fx.Node) or r.op == "placeholder":
+            return NOT_SHOWN
+        if at > first[r] and AGAIN + first[r] < 256:
+            return AGAIN + first[r]
+        if r in bases or not segments.is_view(r):
+            return ROOT
+        return DETACHED if r.target is torch.ops.aten.detach.default else SHOWN
+
+    return bytes(one(r, at) for at, r in enumerate(results))
 
 
 def _recycles(kind: str, options: Options) -> bool:

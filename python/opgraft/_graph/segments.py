@@ -69,13 +69,27 @@ def runs_alone(gm: GraphModule) -> bool:
 # --- Views --------------------------------------------------------------------
 
 
-def _is_view(node: Node) -> bool:
+def is_view(node: Node) -> bool:
+    """By what its operator declares."""
     if node.target is operator.getitem:
-        return isinstance(node.args[0], Node) and _is_view(node.args[0])
+        return isinstance(node.args[0], Node) and is_view(node.args[0])
     schema = getattr(node.target, "_schema", None)
-    return schema is not None and not _runs_alone(node) and any(
+    return schema is not None and any(
         r.alias_info is not None and not r.alias_info.is_write
         for r in schema.returns)
+
+
+def bases(node: Node) -> Iterable[Node]:
+    """What autograd takes the node's result for a view of, from the nearest:
+    where a tensor is detached that begins anew."""
+    while is_view(node) and node.target is not torch.ops.aten.detach.default:
+        node = node.all_input_nodes[0]
+        if node.target is torch.ops.aten.detach.default or not is_view(node):
+            yield node
+
+
+def _is_view(node: Node) -> bool:
+    return is_view(node) and not _runs_alone(node)
 
 
 def _is_view_of_input(node: Node) -> bool:
