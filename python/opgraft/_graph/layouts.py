@@ -49,6 +49,11 @@ def _image(x: Any, *args: Any, **kwargs: Any) -> list[int]:
     return [0, *dims[2:], 1] if is_last else dims
 
 
+def _loss_of_each(x: Any, target: Any, weight: Any = None, reduction: int = 1
+                  ) -> list[int]:
+    return _order(aten.empty_like(x)) if reduction == 0 else []
+
+
 def _losses(x: Any, target: Any, weight: Any = None, reduction: int = 1,
             *args: Any) -> list[int]:
     return _row_major(target) if reduction == 0 else []
@@ -61,6 +66,12 @@ _ORDERS: dict[str, Callable[..., list[int]]] = {
     "div.Tensor_mode": _pointwise,
     "heaviside.default": _pointwise,
     "lcm.default": _pointwise,
+    "logaddexp.default": _pointwise,
+    "logaddexp2.default": _pointwise,
+    "logical_and.default": _pointwise,
+    "logical_or.default": _pointwise,
+    "logical_xor.default": _pointwise,
+    "logit_backward.default": _pointwise,
     "special_xlog1py.default": _pointwise,
     "xlogy.Tensor": _pointwise,
     "native_dropout_backward.default": _pointwise,
@@ -74,6 +85,7 @@ _ORDERS: dict[str, Callable[..., list[int]]] = {
     "native_channel_shuffle.default": _image,
     "max_unpool2d.default": _image,
     "nll_loss2d_forward.default": _losses,
+    "binary_cross_entropy.default": _loss_of_each,
     "_native_batch_norm_legit_functional.default": _image,
     "_native_batch_norm_legit_no_training.default": _image,
     "_native_batch_norm_legit.no_stats": _image,
