@@ -266,7 +266,7 @@ def rows_read(path: pathlib.Path) -> dict[tuple[str, ...], Row]:
 
 
 def file_run(path: pathlib.Path, args: argparse.Namespace, part: int) -> None:
-    """Every `jobs`th test of a file, in the modes and sizes that are wanted."""
+    """Every `jobs`th test of a file, in each of the modes and sizes."""
     stand_ins.install(path.parent.name)
     module = (importlib.import_module("suite.databases")
               if path == DATABASES else imported(path))

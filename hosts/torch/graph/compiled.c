@@ -22,6 +22,7 @@
 #include "torch/device/device.h"
 #include "torch/graph/node.h"
 #include "torch/graph/recycle.h"
+#include "torch/graph/shown.h"
 #include "torch/graph/tuning.h"
 #include "torch/graph/view.h"
 #include "torch/graph/walk.h"
@@ -40,9 +41,8 @@ typedef struct compiled {
   PyObject *misfit;   // what inputs raise that do not fit; NULL: RuntimeError
   int32_t *written;   // inputs that the graph writes
   int32_t written_count;
-  char *repro;     // folder for a call's inputs; NULL
-  uint8_t *shown;  // by result; see there
-  int32_t shown_count;
+  char *repro;  // folder for a call's inputs; NULL
+  shown_results shown;
   bool is_kept;        // every call's, not only a failing one's
   bool lets_go;        // of inputs, while it runs: the list is all their holder
   bool is_heavy;       // give the interpreter lock back
@@ -150,10 +150,6 @@ static int writes_check(const compiled *self, PyObject *list,
 
 // --- Outputs -----------------------------------------------------------------
 
-static int64_t element_offset(const og_tensor *tensor) {
-  return (int64_t)tensor->byte_offset / ((tensor->dtype.bits + 7) / 8);
-}
-
 static bool is_same(const og_tensor *a, const og_tensor *b) {
   bool same = a->ndim == b->ndim;
   for (int32_t d = 0; same && d < a->ndim; ++d)
@@ -168,65 +164,6 @@ static bool is_base(const opgraft_call *call, const opgraft_output *output) {
   return output->tensor.byte_offset == 0 && is_same(&output->tensor, given);
 }
 
-// What the caller, who may write it, gets of a result.
-enum {
-  NOT_SHOWN,  // nothing, or an input
-  SHOWN,      // a view
-  ROOT,       // no view: others of its storage are views of it
-  DETACHED,   // autograd knows nothing of it
-  AGAIN       // and more: the result so many places from the first, once more
-};
-
-static uint8_t shown_as(const compiled *self, int32_t position) {
-  return position < self->shown_count ? self->shown[position] : NOT_SHOWN;
-}
-
-static bool is_shown(const compiled *self, int32_t position) {
-  const uint8_t as = shown_as(self, position);
-  return as != NOT_SHOWN && as < AGAIN;
-}
-
-// Whether the caller gets another tensor of this storage: autograd then has to
-// know that a write to one changes the other.
-static bool is_shared(const compiled *self, const opgraft_call *call,
-                      int32_t position) {
-  const opgraft_output *output = &call->outputs[position];
-  bool shared = false;
-  for (int32_t i = 0; i < call->output_count; ++i)
-    shared |= i != position && is_shown(self, i) &&
-              call->outputs[i].kind == OPGRAFT_OUTPUT_STORAGE &&
-              call->outputs[i].index == output->index;
-  return shared && is_shown(self, position);
-}
-
-// Whether another result may be the storage's tensor: see roots_make.
-static bool gives_way(const compiled *self, const opgraft_call *call,
-                      int32_t position) {
-  const uint8_t as = shown_as(self, position);
-  return (as == SHOWN || as == DETACHED) && is_shared(self, call, position);
-}
-
-// A result that is no view takes the place of a storage's tensor that lies as a
-// view of it does: to autograd the others are views of the result.
-static bool roots_make(const compiled *self, const opgraft_call *call,
-                       PyObject **storages, PyObject *results) {
-  for (int32_t i = 0; i < call->output_count; ++i) {
-    const opgraft_output *output = &call->outputs[i];
-    if (shown_as(self, i) != ROOT || output->kind != OPGRAFT_OUTPUT_STORAGE ||
-        output->tensor.byte_offset != 0)
-      continue;
-    const int32_t first = call->storages[output->index].output;
-    if (first < 0 || first == i || !gives_way(self, call, first)) continue;
-    PyObject *root =
-        view_untracked(storages[output->index], &output->tensor, 0);
-    if (root == NULL) return false;
-    Py_DECREF(storages[output->index]);
-    storages[output->index] = root;
-    PyList_SetItem(results, i, Py_NewRef(root));
-  }
-  return true;
-}
-
 static PyObject *output_make(compiled *self, const opgraft_call *call,
                              const inputs *in, PyObject *list,
                              PyObject *const *storages, int32_t position) {
@@ -236,22 +173,23 @@ static PyObject *output_make(compiled *self, const opgraft_call *call,
   switch (output->kind) {
     case OPGRAFT_OUTPUT_STORAGE:
       base = storages[output->index];
-      if (shown_as(self, position) == DETACHED &&
-          is_shared(self, call, position))
-        return view_detached(base, tensor, element_offset(tensor));
+      if (shown_as(&self->shown, position) == SHOWN_DETACHED &&
+          shown_is_shared(&self->shown, call, position))
+        return view_detached(base, tensor, view_offset(tensor));
       if (call->storages[output->index].output == position &&
-          is_base(call, output) && !gives_way(self, call, position))
+          is_base(call, output) &&
+          !shown_gives_way(&self->shown, call, position))
         break;
-      return is_shared(self, call, position)
-                 ? view_tracked(base, tensor, element_offset(tensor))
-                 : view_untracked(base, tensor, element_offset(tensor));
+      return shown_is_shared(&self->shown, call, position)
+                 ? view_tracked(base, tensor, view_offset(tensor))
+                 : view_untracked(base, tensor, view_offset(tensor));
     case OPGRAFT_OUTPUT_INPUT:
       base = input_object(self, list, output->index);
-      if (is_shown(self, position))
-        return view_tracked(base, tensor, element_offset(tensor));
+      if (shown_is(&self->shown, position))
+        return view_tracked(base, tensor, view_offset(tensor));
       if (tensor->byte_offset == 0 && is_same(tensor, in->in[output->index]))
         break;
-      return view_untracked(base, tensor, element_offset(tensor));
+      return view_untracked(base, tensor, view_offset(tensor));
     case OPGRAFT_OUTPUT_CONSTANT:
       return view_copy(tensor);
     case OPGRAFT_OUTPUT_SIZE:
@@ -267,14 +205,15 @@ static PyObject *outputs_make(compiled *self, const opgraft_call *call,
                               const inputs *in, PyObject *list,
                               PyObject **storages) {
   PyObject *results = PyList_New(call->output_count);
-  if (results != NULL && !roots_make(self, call, storages, results))
+  if (results != NULL &&
+      !shown_roots_make(&self->shown, call, storages, results))
     Py_CLEAR(results);
   for (int32_t i = 0; results != NULL && i < call->output_count; ++i) {
     if (PyList_GetItem(results, i) != NULL) continue;
-    const uint8_t as = shown_as(self, i);
-    PyObject *object = as < AGAIN
-                           ? output_make(self, call, in, list, storages, i)
-                           : Py_NewRef(PyList_GetItem(results, as - AGAIN));
+    const uint8_t as = shown_as(&self->shown, i);
+    PyObject *object =
+        as < SHOWN_AGAIN ? output_make(self, call, in, list, storages, i)
+                         : Py_NewRef(PyList_GetItem(results, as - SHOWN_AGAIN));
     if (object == NULL)
       Py_CLEAR(results);
     else
@@ -713,18 +652,6 @@ PyObject *compiled_of(opgraft_graph *graph, uint32_t flags, PyObject *resolve,
   return (PyObject *)(void *)self;
 }
 
-static int shown_set(compiled *self, PyObject *bytes) {
-  const size_t count = (size_t)PyBytes_Size(bytes);
-  self->shown = malloc(count + 1);
-  if (self->shown == NULL) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  memcpy(self->shown, PyBytes_AsString(bytes), count);
-  self->shown_count = (int32_t)count;
-  return 0;
-}
-
 // graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
 // flags, disable, dump, plan_limit, lanes, rules, constant_bytes, repro, keep,
 // lets_go, recycles, weights_stay, tune_ns, tune_with, shown) -> callable.
@@ -754,7 +681,7 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   self->context.recipe_find = recipe_find;
   Py_INCREF(others);
   Py_INCREF(recipe_find);
-  int status = shown_set(self, shown);
+  int status = shown_set(&self->shown, shown);
   if (status == 0)
     status = graph_walk(name, nodes, tools, &self->context, &self->walked);
   self->graph = self->walked.graph;
@@ -804,7 +731,7 @@ static void compiled_dealloc(PyObject *object) {
   graph_context_sweep(&self->context);
   pthread_mutex_destroy(&self->context.lock);
   compiled_clear(object);
-  free(self->shown);
+  free(self->shown.as);
   free(self->repro);
   free(self->walked.slots);
   free(self->written);

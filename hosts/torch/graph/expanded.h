@@ -9,7 +9,7 @@
 #include "torch/base/shim.h"
 
 bool expanded_is(const og_tensor *wanted);
-// Copies `from`, or zeros where it is NULL, to a tensor that is as wanted.
+// Copies `from`, or zeros where it is NULL, to a tensor that is as expected.
 // False, with or without a text of torch's, where `from` has elements that
 // `to` has no room for.
 bool expanded_copy(tensor_handle to, tensor_handle from,

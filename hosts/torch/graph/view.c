@@ -59,6 +59,10 @@ PyObject *view_detached(PyObject *base, const og_tensor *view, int64_t offset) {
   return object;
 }
 
+int64_t view_offset(const og_tensor *tensor) {
+  return (int64_t)tensor->byte_offset / ((tensor->dtype.bits + 7) / 8);
+}
+
 PyObject *view_copy(const og_tensor *tensor) {
   og_tensor fresh = *tensor;
   fresh.byte_offset = 0;

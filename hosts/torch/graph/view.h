@@ -15,6 +15,8 @@ PyObject *view_tracked(PyObject *base, const og_tensor *view, int64_t offset);
 // The same as detach() gives it: a write counts for `base` too, but autograd
 // takes neither for a view of the other.
 PyObject *view_detached(PyObject *base, const og_tensor *view, int64_t offset);
+// Elements from the begin of its storage.
+int64_t view_offset(const og_tensor *tensor);
 // A tensor of its own with the elements of `tensor`, which are dense.
 PyObject *view_copy(const og_tensor *tensor);
 // Whether what was read of an object that is not plain is its own memory.

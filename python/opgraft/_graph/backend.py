@@ -32,7 +32,7 @@ MODES = ("default", "reduce-overhead", "max-autotune",
 # As OPGRAFT_OPTION_* of opgraft/graph.h.
 FALLBACK_ERROR, CLONE_ERROR, MAX_AUTOTUNE, MATH_STRICT = 1, 2, 4, 8
 CONSTANT_BYTES = 256
-# Of a result, as hosts/torch/graph/compiled.c has it.
+# Of a result, as hosts/torch/graph/shown.h has it.
 NOT_SHOWN, SHOWN, ROOT, DETACHED, AGAIN = range(5)
 FORWARD_MODE = "forward-mode differentiation is on"
 
@@ -445,8 +445,8 @@ def graph_new(
     use it once nobody else does. With `weights_stay` parameters may stay packed
     from call to call; the engine notices when one is written. `shown`: SHOWN
     for each result that the caller may write and that is not an input, ROOT
-    where it is no view of another, DETACHED where autograd knows nothing of it, AGAIN + i where it is result i
-    once more."""
+    where it is not a view of another, DETACHED where autograd knows nothing of
+    it, AGAIN + i where it is result i once more."""
     from .._load.module import VERSION
 
     dump = repro = None
