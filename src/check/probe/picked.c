@@ -73,15 +73,14 @@ static bool differs_by_axis(og_trial *trial, int32_t k, const int32_t names[3],
 // What the argument picks, the sizes of the packs beside it tell as well: what
 // counts is whether results differ, not whether it is read.
 static void see_pick(og_trial *trial, const og_param *param) {
-  const uint32_t all =
-      1u << OG_END_FIRST | 1u << OG_END_NONE | 1u << OG_END_LAST;
   int32_t names[3], count;
   if (param->type != OG_TYPE_INT || param->is_list ||
       !find_pick(trial->op->decl, param->index, names))
     return;
   const bool differs = differs_by_axis(trial, param->index, names, &count);
   if (count >= 2)
-    og_tell_ends(trial->op, param->name, differs ? all : 1u << OG_END_READ);
+    og_tell_ends(trial->op, param->name,
+                 differs ? OG_ENDS_ALL : 1u << OG_END_READ);
 }
 
 void og_probe_picked(og_trial *trial) {

@@ -102,11 +102,11 @@ static int32_t long_dim(const og_sample *from, const og_sample *to) {
 }
 
 // Whether it holds for the trial's own size, of numbers of any sign, which show
-// where places count, and not for positive ones in the long size.
-static bool is_narrow(og_trial *trial, og_sample *s, double *out_off) {
+// where places count, and not for positive ones in the long size of dim `d`.
+static bool is_narrow(og_trial *trial, og_sample *s, int32_t d,
+                      double *out_off) {
   og_sample own = trial->sample;
-  const int32_t d = long_dim(&own, s);
-  if (d < 0 || !has_codes(trial, d)) return false;
+  if (!has_codes(trial, d)) return false;
   own.float_values = OG_FLOAT_NORMAL;
   s->float_values = OG_FLOAT_FILLED;
   own.int_values = s->int_values = OG_INT_FEW;
@@ -127,8 +127,12 @@ void og_probe_swapped(og_trial *trial) {
       trial->base.count == 0 || decl->has_data_dependent_result ||
       !og_is_floating(trial->base.array[0].type) ||
       trial->base.array[0].type.bits < 32 ||
-      !og_sample_lengthen(&trial->sample, &trial->base, &s) ||
-      !is_narrow(trial, &s, &off) || !og_trial_is_steady(trial))
+      !og_sample_lengthen(&trial->sample, &trial->base, &s))
+    return;
+  const int32_t d = long_dim(&trial->sample, &s);
+  // A result that has the dim does not sum over it.
+  if (d < 0 || og_output_axis(&trial->sample, &trial->base, 0, d) >= 0 ||
+      !is_narrow(trial, &s, d, &off) || !og_trial_is_steady(trial))
     return;
   char name[64];
   og_name_of(trial->op, trial->base.role[0], trial->base.index[0],
@@ -138,6 +142,6 @@ void og_probe_swapped(og_trial *trial) {
                   "of positive numbers it changes by %.2g of itself where the "
                   "halves of a row of %lld are exchanged: something between "
                   "is summed in a narrower type",
-                  off, (long long)s.dim[long_dim(&trial->sample, &s)]);
+                  off, (long long)s.dim[d]);
   og_tell_shown(&trial->sample, &trial->inputs);
 }

@@ -169,8 +169,8 @@ static void learn_words(og_trial *trial) {
   }
 }
 
-// The default, or a number of which no kernel is afraid: `.where` has no
-// floats.
+// The default, or a number of which no kernel is afraid, where `.where` says
+// nothing of it.
 static void change_float(og_attr *a, const og_param *param, uint64_t salt) {
   if (a->kind != OG_ATTR_FLOAT) return;
   a->f = param->has_default && salt % 2 == 1 &&
@@ -181,7 +181,7 @@ static void change_float(og_attr *a, const og_param *param, uint64_t salt) {
 
 // Words for string arguments: the default, or one that was learnt. Numbers for
 // floats.
-static void change_words(og_trial *trial, uint64_t salt) {
+static void change_attrs(og_trial *trial, uint64_t salt) {
   og_random r = {og_seed_mix(trial->sample.seed, salt)};
   const og_decl *decl = trial->op->decl;
   for (int32_t p = 0; p < decl->param_count; ++p) {
@@ -207,7 +207,7 @@ static og_ran run_base(og_trial *trial) {
   for (int32_t i = 0; i < 2 * OG_INDEX_COUNT; ++i) {
     if (i > 0) {
       learn_words(trial);
-      change_words(trial, (uint64_t)i);
+      change_attrs(trial, (uint64_t)i);
       trial->sample.index_values =
           (og_index_values)((trial->sample.index_values + 1) % OG_INDEX_COUNT);
     }

@@ -173,21 +173,26 @@ static bool is_number(const og_attr *a) {
          a->kind == OG_ATTR_BOOL;
 }
 
-// Whether the kernel reads the argument in the trial's own call.
-static bool is_read(og_trial *trial, int32_t k) {
+// What the kernel reads in the trial's own call: bits of arguments, asked once.
+typedef struct reads {
+  bool is_known;
+  uint32_t bits;
+} reads;
+
+static bool is_read(og_trial *trial, reads *known, int32_t k) {
   og_mode mode = og_mode_plain;
   og_outputs out;
   mode.is_quiet = mode.watches_arguments = true;
-  if (og_trial_run(trial, &trial->sample, &trial->inputs, &mode, &out) !=
-      OG_RAN)
-    return false;
-  og_outputs_reset(&out);
-  return trial->arguments_read >> k & 1u;
+  if (!known->is_known && og_trial_run(trial, &trial->sample, &trial->inputs,
+                                       &mode, &out) == OG_RAN) {
+    known->bits = trial->arguments_read;
+    og_outputs_reset(&out);
+  }
+  known->is_known = true;
+  return known->bits >> k & 1u;
 }
 
-static void see_number(og_trial *trial, const og_param *param) {
-  static const uint32_t all =
-      1u << OG_END_FIRST | 1u << OG_END_NONE | 1u << OG_END_LAST;
+static void see_number(og_trial *trial, const og_param *param, reads *known) {
   const og_decl *decl = trial->op->decl;
   const int32_t k = param->index;
   int32_t runs;
@@ -199,9 +204,10 @@ static void see_number(og_trial *trial, const og_param *param) {
   char name[64];
   snprintf(name, sizeof name, "%.60s~", param->name);
   if (is_used)
-    og_tell_ends(trial->op, name, all);
+    og_tell_ends(trial->op, name, OG_ENDS_ALL);
   else if (runs >= (trial->sample.attr[k].kind == OG_ATTR_BOOL ? 1 : RUNS_MIN))
-    og_tell_ends(trial->op, name, (uint32_t)is_read(trial, k) << OG_END_READ);
+    og_tell_ends(trial->op, name,
+                 (uint32_t)is_read(trial, known, k) << OG_END_READ);
 }
 
 // A word that chooses among ways to compute may leave numbers to one of them.
@@ -221,6 +227,7 @@ void og_probe_vain(og_trial *trial) {
     see_old_values(trial, t);
   }
   if (!og_watch_works() || has_words(decl)) return;
+  reads known = {.is_known = false};
   for (int32_t p = 0; p < decl->param_count; ++p)
-    see_number(trial, &decl->params[p]);
+    see_number(trial, &decl->params[p], &known);
 }

@@ -73,6 +73,9 @@ typedef struct og_record_crash {
   bool is_memory_short;
   bool is_released;
   uint64_t address;
+  // The instruction, and the call that a function which has called nothing
+  // returns from: the kernel's own, where the fault is in memcpy or the like.
+  uint64_t code[2];
   int32_t role;  // og_role; -1: no buffer is near
   int32_t index;
   int32_t entry;
@@ -161,6 +164,7 @@ void og_tell_expect(const opgraft_op *op, og_expect_kind kind, const char *name,
 // them something depends on, as bits.
 // OG_END_READ: on none, but the kernel read the argument.
 enum { OG_END_FIRST, OG_END_NONE, OG_END_LAST, OG_END_READ, OG_END_COUNT };
+enum { OG_ENDS_ALL = 1 << OG_END_FIRST | 1 << OG_END_NONE | 1 << OG_END_LAST };
 void og_tell_ends(const opgraft_op *op, const char *argument, uint32_t used);
 // Tells in which orders of a result's items (bits; run/axis_order.h) a change
 // of an argument is at its place along an item of a fresh result.

@@ -15,11 +15,13 @@ enum {
   ARGUMENTS_MAX = 32,
   LIST_BYTES = OG_WATCH_ENTRIES * 8,
   LISTS_AT = ARGUMENTS_MAX * sizeof(og_attr),  // behind the arguments
+  READS_MAX = 1 << 14,  // a kernel that reads more often ends too late
 };
 
 static struct {
   char *page;
   int32_t count;
+  volatile int32_t left;  // reads that are still noted
   volatile uint32_t read;
   volatile uint8_t entries[ARGUMENTS_MAX];
   volatile bool is_armed;
@@ -45,6 +47,13 @@ static void set_trap(void *context, bool is_on) {
 #endif
 }
 
+// Of what is read from now on nothing is known: all counts as read.
+static void watch_give_up(void) {
+  watch.read = UINT32_MAX;
+  for (int32_t k = 0; k < watch.count; ++k) watch.entries[k] = UINT8_MAX;
+  mprotect(watch.page, WATCH_BYTES, PROT_READ | PROT_WRITE);
+}
+
 bool og_watch_on_signal(int number, uintptr_t address, void *context) {
   const uintptr_t begin = (uintptr_t)watch.page;
   if (number == SIGSEGV && pages.begin != NULL && !pages.is_touched &&
@@ -63,6 +72,10 @@ bool og_watch_on_signal(int number, uintptr_t address, void *context) {
   if (number != SIGSEGV || address < begin || address >= begin + WATCH_BYTES ||
       watch.is_stepping)
     return false;
+  if (--watch.left < 0) {
+    watch_give_up();
+    return true;
+  }
   const uintptr_t at = address - begin, index = at / sizeof(og_attr);
   if (at < LISTS_AT && index < (uintptr_t)watch.count)
     watch.read |= 1u << index;
@@ -99,6 +112,7 @@ og_attr *og_watch_begin(const og_attr *attr, int32_t count) {
   mprotect(watch.page, WATCH_BYTES, PROT_NONE);
   watch.count = count;
   watch.read = 0;
+  watch.left = READS_MAX;
   watch.is_armed = true;
   return (og_attr *)(void *)watch.page;
 }

@@ -145,10 +145,10 @@ static void add_ends(og_findings *all) {
                                      {OG_END_LAST, OG_END_NONE},
                                      {OG_END_NONE, OG_END_FIRST},
                                      {OG_END_NONE, OG_END_LAST}};
+  const bool is_one_vain = count_vain(&all->ends) == 1;
   for (int32_t i = 0; i < all->ends.count; ++i) {
     if (is_without_effect(&all->ends, i) &&
-        (count_vain(&all->ends) == 1 ||
-         strchr(all->ends.entry[i].name, '~') == NULL))
+        (is_one_vain || strchr(all->ends.entry[i].name, '~') == NULL))
       add_without_effect(all, i);
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; ++k) {
       if (!is_never_used(&all->ends, i, pairs[k][0], pairs[k][1])) continue;
