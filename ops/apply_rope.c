@@ -225,7 +225,7 @@ OG_KERNELS_BY_ISA(table_backward_kernels, "f32|bf16|f16, i32|i64, f32|bf16|f16",
 #define TABLE_ARGUMENTS \
   "q[N, HQ, D], k[N, HK, D], positions[N], cos_sin_cache[P, R]"
 #define RESULTS " -> [N, HQ, D], [N, HK, D]"
-#define TABLE_WHERE "R % 2 == 0, R <= D"
+#define TABLE_WHERE "R % 2 == 0, R <= D, positions in [0, P)"
 #define TYPES "q: f32|bf16|f16, k: q, pos_ids: i32|i64"
 #define TABLE_TYPES \
   "q: f32|bf16|f16, k: q, positions: i32|i64, cos_sin_cache: f32|bf16|f16"

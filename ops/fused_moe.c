@@ -358,7 +358,8 @@ static const og_op ops[] = {
                  "b2?[E, K] -> [M, K]",
         .where = "inner >= 0, P13 == ceildiv(2 * inner, 16), "
                  "K13 == ceildiv(K, 2) * 2, P2 == ceildiv(K, 16), "
-                 "K2 == ceildiv(inner, 2) * 2, K <= 131070, inner <= 131070",
+                 "K2 == ceildiv(inner, 2) * 2, K <= 131070, inner <= 131070, "
+                 "topk_ids in [-1, E)",
         .dtype = "x: f32|bf16|f16, w13: x, w2: x, topk_weights: f32, "
                  "topk_ids: i32, b13: x, b2: x -> x",
         // Scratch; both products in f32; rows gathered and activated; the

@@ -158,7 +158,8 @@ static const og_op ops[] = {
                  "batch_indices[N], positions[N], k_cache[P, PS, H, DK], "
                  "v_cache[P, PS, H, DV], kv_indices[I], kv_indptr[B + 1], "
                  "kv_last_page_len[B]",
-        .where = "PS > 0",
+        .where = "PS > 0, batch_indices in [0, B), kv_indices in [0, P), "
+                 "kv_indptr in offsets(I)",
         .dtype = "append_key: k_cache, append_value: k_cache, "
                  "batch_indices: i32, positions: i32, "
                  "k_cache: f32|bf16|f16, v_cache: k_cache, kv_indices: i32, "
@@ -178,7 +179,7 @@ static const og_op ops[] = {
                   "Tensor slot_mapping) -> (Tensor(a!), Tensor(b!))",
         .shape = "key[N, H, DK], value[N, H, DV], k_cache[P, PS, H, DK], "
                  "v_cache[P, PS, H, DV], slot_mapping[N]",
-        .where = "PS > 0",
+        .where = "PS > 0, slot_mapping in [-1, P * PS)",
         .dtype = "key: k_cache, value: k_cache, k_cache: f32|bf16|f16, "
                  "v_cache: k_cache, slot_mapping: i64",
         .strides = "key: last, value: last, k_cache: last, v_cache: last",

@@ -108,7 +108,7 @@ static const og_op ops[] = {
         .schema = "segment_packbits(Tensor x, Tensor input_indptr, *, "
                   "str bitorder=\"big\") -> (Tensor y, Tensor output_indptr)",
         .shape = "x[N], input_indptr[B1] -> [K <= ceildiv(N, 8) + B1], [B1]",
-        .where = "B1 > 0",
+        .where = "B1 > 0, input_indptr in offsets(N)",
         .dtype = "x: bool|u8, input_indptr: i32 -> u8, i32",
         .backward = "none",
         .flags = OG_DETERMINISTIC,

@@ -224,7 +224,7 @@ typedef struct og_sample_call {
 typedef struct og_op {
   const char *schema;     // PyTorch's grammar
   const char *shape;      // "x[*N, I], weight[O, I] -> [*N, O]"
-  const char *where;      // "D > 0, K <= N"; NULL: no further condition
+  const char *where;      // "D > 0, slots in [0, C)"; NULL: none
   const char *dtype;      // "x: f32|bf16, weight: x -> x"; NULL: one type
   const char *backward;   // "f_backward(grad, x) -> x", "none", or NULL
   const char *workspace;  // bytes, an expression of the shape language

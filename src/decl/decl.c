@@ -57,12 +57,12 @@ static og_status copy_record(og_decl *decl, const og_op *record,
 static og_status parse_all(og_decl *decl, opgraft_error *error) {
   // Each reads what the ones before it made.
   static og_status (*const steps[])(og_decl * decl, opgraft_error * error) = {
-      og_parse_schema,   og_parse_formula,      og_parse_shape,
-      og_parse_where,    og_parse_workspace,    og_parse_formula_space,
-      og_parse_dtype,    og_parse_kernels,      og_parse_strides,
-      og_parse_backward, og_formula_grad_parse, og_parse_inplace,
-      og_parse_reduce,   og_parse_expect,       og_parse_reference,
-      og_quick_create,
+      og_parse_schema,    og_parse_formula,   og_parse_shape,
+      og_parse_where,     og_parse_workspace, og_parse_formula_space,
+      og_parse_dtype,     og_parse_kernels,   og_check_ranges,
+      og_parse_strides,   og_parse_backward,  og_formula_grad_parse,
+      og_parse_inplace,   og_parse_reduce,    og_parse_expect,
+      og_parse_reference, og_quick_create,
   };
   for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i)
     OG_TRY(steps[i](decl, error));

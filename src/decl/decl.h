@@ -86,6 +86,8 @@ typedef struct og_result {
   X(INDEX, "index")           /* push i of the output list being inferred */ \
   X(THREADS, "threads")       /* push the thread count (workspace only) */   \
   X(ITEM_BYTES, "item_bytes") /* push the element size of tensor argument */ \
+  X(FLOAT_SIGN, "float_sign") /* push the sign of float argument slot less   \
+                                 the number whose bits `value` holds */      \
   X(ADD, "add")                                                              \
   X(SUB, "sub")                                                              \
   X(MUL, "mul")                                                              \
@@ -206,6 +208,15 @@ typedef struct og_condition {
   og_expr expr;
   const char *text;
 } og_condition;
+
+// What `where` says of an integer argument's values. No host looks at values:
+// the kernel refuses others, and check and bench draw such.
+typedef struct og_value_range {
+  int32_t tensor;
+  bool is_offsets;  // from 0, not falling, to `end`; else below `end`
+  og_expr begin;
+  og_expr end;
+} og_value_range;
 
 // --- Types -------------------------------------------------------------------
 
@@ -384,6 +395,8 @@ typedef struct og_decl {
   int32_t value_count;
   og_condition *conditions;
   int32_t condition_count;
+  og_value_range *ranges;  // at most one of a tensor argument
+  int32_t range_count;
   og_type_rule *types;  // by tensor position
   int32_t type_variable_count;
   og_out_type *out_types;   // by fresh index

@@ -43,7 +43,8 @@
 //   shapes       by fresh: {kind: "items", items}, {kind: "like", tensor},
 //                {kind: "list", count: expr, items}, {kind: "callback"}; each
 //                with text
-//   conditions   list of {expr, text}
+//   where        the author's string, or null
+//   conditions   of it: list of {expr, text}
 //   types        by tensor: {allowed: ["f32", ...], same_as: tensor or null,
 //                variable: index of the free type or null}
 //   type_variable_count
@@ -79,11 +80,12 @@
 // ["attr", a], ["attr_at", a], ["attr_len", a], ["attr_prod", a],
 // ["attr_sum", a], ["list_len", tensor], ["pack_rank", d], ["pack_at", d],
 // ["vary_at", d], ["given_tensor", tensor], ["given_attr", a], ["index"],
-// ["threads"], ["item_bytes", tensor], ["add"], ...
+// ["threads"], ["item_bytes", tensor], ["float_sign", a, number], ["add"], ...
 
 #include "decl/describe.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "decl/formula.h"
@@ -131,6 +133,14 @@ static void put_span(const writer *w, const char *key, int32_t begin,
 
 // --- Expressions -------------------------------------------------------------
 
+static void put_double(const writer *w, const char *key, double value) {
+  const bool is_json = !isnan(value) && !isinf(value);
+  og_json_key(w->out, key);
+  if (!is_json) og_text_add(w->out, "{\"float\": \"");
+  og_text_add_double(w->out, value);
+  if (!is_json) og_text_add(w->out, "\"}");
+}
+
 static void put_instruction(const writer *w, const og_instruction *code) {
 #define CODE_TEXT(name, text) text,
   static const char *const names[] = {OG_CODE_LIST(CODE_TEXT)};
@@ -142,6 +152,11 @@ static void put_instruction(const writer *w, const og_instruction *code) {
   else if (code->op < OG_CODE_ADD_ && code->op != OG_CODE_INDEX_ &&
            code->op != OG_CODE_THREADS_)
     og_json_int(w->out, NULL, code->slot);
+  if (code->op == OG_CODE_FLOAT_SIGN_) {
+    double number;
+    memcpy(&number, &code->value, sizeof number);
+    put_double(w, NULL, number);
+  }
   og_json_end(w->out, ']');
 }
 
@@ -156,14 +171,6 @@ static void put_expr(const writer *w, const char *key, const og_expr *expr) {
 }
 
 // --- Arguments and results ---------------------------------------------------
-
-static void put_double(const writer *w, const char *key, double value) {
-  const bool is_json = !isnan(value) && !isinf(value);
-  og_json_key(w->out, key);
-  if (!is_json) og_text_add(w->out, "{\"float\": \"");
-  og_text_add_double(w->out, value);
-  if (!is_json) og_text_add(w->out, "\"}");
-}
 
 static void put_list(const writer *w, const char *key, const og_attr *attr) {
   og_json_begin(w->out, key, '[');
@@ -527,6 +534,7 @@ static void put_rules(const writer *w) {
   PUT_LIST(w, "patterns", decl->pattern_count,
            put_pattern(w, &decl->patterns[i]));
   PUT_LIST(w, "shapes", decl->fresh_count, put_shape(w, &decl->shapes[i]));
+  og_json_text(w->out, "where", decl->record->where);
   PUT_LIST(w, "conditions", decl->condition_count,
            put_condition(w, &decl->conditions[i]));
   PUT_LIST(w, "types", decl->tensor_count, put_type_rule(w, &decl->types[i]));

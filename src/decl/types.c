@@ -150,3 +150,9 @@ void og_promotion_number(og_promotion *state, int32_t attr_kind) {
 int32_t og_promotion_result(const og_promotion *state) {
   return combine(state->dims, combine(state->no_dims, state->number));
 }
+
+bool og_takes_integers_only(const og_decl *decl, int32_t tensor) {
+  for (int32_t i = 0; i < OPGRAFT_ARG_MAX; ++i)
+    if (decl->types[tensor].same_as >= 0) tensor = decl->types[tensor].same_as;
+  return (decl->types[tensor].set & ~og_types_integral) == 0;
+}

@@ -286,6 +286,7 @@ static const og_op ops[] = {
     {
         .schema = "index_select(Tensor x, int dim, Tensor index) -> Tensor",
         .shape = "x[*A, D@dim, *B], index[K] -> [*A, K, *B]",
+        .where = "index in [0, D)",
         .dtype = "x: any, index: i32|i64 -> x",
         .backward = "index_select_backward(grad, x, dim, index) -> x",
         .strides = "any",
@@ -322,6 +323,7 @@ static const og_op ops[] = {
         .schema = "embedding(Tensor weight, Tensor indices, "
                   "int padding_idx=-1) -> Tensor",
         .shape = "weight[V, D], indices[*N] -> [*N, D]",
+        .where = "indices in [0, V)",
         .dtype = "weight: any, indices: i32|i64 -> weight",
         .backward = "embedding_backward(grad, weight, indices, padding_idx)"
                     " -> weight",

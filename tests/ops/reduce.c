@@ -477,7 +477,8 @@ static const og_op ops[] = {
         .schema = "bincount(Tensor x, Tensor? weights=None, int minlength=0, "
                   "int limit=1024) -> Tensor",
         .shape = "x[N], weights?[N] -> [K <= max(limit, minlength)]",
-        .where = "minlength >= 0, limit >= 0",
+        .where = "minlength >= 0, limit >= 0, "
+                 "x in [0, max(limit, minlength))",
         .dtype = "x: " INTS ", weights: " NUMBERS " -> f64",
         RUN(bincount),
     },

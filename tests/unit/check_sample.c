@@ -44,6 +44,9 @@ static const og_op ops[] = {
        .dtype = "xs: f32 -> xs"),
     OP("view", "Tensor x, int[] sizes", .shape = "x[*N] -> [*sizes]",
        .where = "prod(sizes) == prod(N)", .dtype = "x: f32 -> x"),
+    OP("share", "Tensor x, float p, float q", .shape = "x[N] -> [N]",
+       .where = "p > 0.25 and p <= 0.5, q == -3 or q >= 1000",
+       .dtype = "x: f32 -> x"),
     OP("turn", "Tensor x, int[] dims", .shape = "x[*N] -> [*permute(N, dims)]",
        .where = "rank(N) > 1", .dtype = "x: f32 -> x"),
     OP("window", "Tensor x, int k, int stride=1, int pad=0",
@@ -96,6 +99,16 @@ static const og_op counting[] = {
 };
 static const og_module counting_record = {
     sizeof(og_module), OG_ABI_VERSION, "counting", counting, 2, sizeof(og_op)};
+
+// Roles that `where` says; names mean nothing.
+static const og_op saying[] = {
+    OP("place", "Tensor x, Tensor slots, Tensor begins, Tensor indptr",
+       .shape = "x[C, D], slots[N], begins[B], indptr[I] -> [N, D]",
+       .where = "B > 0, slots in [-1, C), begins in offsets(C + D)",
+       .dtype = "x: f32, slots: i64, begins: i32, indptr: i64 -> x"),
+};
+static const og_module saying_record = {
+    sizeof(og_module), OG_ABI_VERSION, "saying", saying, 1, sizeof(og_op)};
 
 static const og_module record = {
     sizeof(og_module),        OG_ABI_VERSION, "samples", ops,
@@ -279,6 +292,43 @@ done:
   og_free(s);
 }
 
+// Values are in the range that `where` says, and reach both of its ends.
+TEST(draws_what_where_says) {
+  opgraft_module *module = NULL;
+  opgraft_error error;
+  int32_t types[4][OG_VARIABLE_MAX] = {{0}}, first = 0, last = 0;
+  og_sample *s = og_alloc(sizeof *s);
+  og_inputs *inputs = og_alloc_zeroed(1, sizeof *inputs);
+  REQUIRE(s != NULL && inputs != NULL);
+  REQUIRE(opgraft_module_wrap(&saying_record, &module, &error) == OG_OK);
+  const opgraft_op *op = opgraft_module_find_op(module, "place");
+  REQUIRE(og_sample_types(op, 4, types) > 0);
+  CHECK(og_is_offsets_argument(op->decl, 2));
+  CHECK(!og_is_offsets_argument(op->decl, 3));
+  CHECK(!og_has_fitting_integers(op->decl, 1));
+  CHECK(og_bounds_values(op->decl, 0) && !og_bounds_values(op->decl, 2));
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    REQUIRE(og_sample_draw(op, profiles[seed % PROFILES], types[0], seed, s,
+                           &error));
+    s->index_values = (og_index_values)(seed % OG_INDEX_COUNT);
+    REQUIRE(og_inputs_fill(inputs, s));
+    const int64_t rows = s->shape[0][0].size[0];
+    const og_array *slots = &inputs->tensor[1][0];
+    CHECK(are_offsets(&inputs->tensor[2][0], rows + s->shape[0][0].size[1]));
+    for (int64_t i = 0; i < slots->count; ++i) {
+      CHECK(element(slots, i) >= -1 && element(slots, i) < rows);
+      first += element(slots, i) == -1;
+      last += element(slots, i) == rows - 1;
+    }
+    og_inputs_reset(inputs);
+  }
+  CHECK(first > 5 && last > 5);
+done:
+  if (module != NULL) opgraft_module_release(module);
+  og_free(inputs);
+  og_free(s);
+}
+
 static void bind_countdown(const opgraft_sample *sample, const opgraft_op *op) {
   opgraft_frame frame;
   opgraft_frame_init(&frame, op);
@@ -319,4 +369,5 @@ done:
 TEST_MAIN("check_sample", CASE_NO_FAULTS(draws_what_the_rules_allow),
           CASE(draws_the_same_for_one_seed), CASE_NO_FAULTS(reaches_the_edges),
           CASE_NO_FAULTS(takes_what_the_operator_offers),
-          CASE_NO_FAULTS(draws_offsets), CASE_NO_FAULTS(offers_at_any_size))
+          CASE_NO_FAULTS(draws_offsets), CASE_NO_FAULTS(draws_what_where_says),
+          CASE_NO_FAULTS(offers_at_any_size))

@@ -148,6 +148,14 @@ class Scope:
             return sum(value)
         return value
 
+    def _sign(self, slot: int, number: float) -> Any:
+        """Of a float argument less a number; an absent argument counts 0."""
+        attr = self.attrs[slot]
+        value = 0.0 if attr is None else float(attr)
+        if value != value:
+            return Poison("an argument that is NaN")
+        return (value > number) - (value < number)
+
     def _push(self, op: str, slot: int, index: Size) -> Any:
         attr = self.attrs[slot] if op.startswith(("attr", "given_a")) else None
         if op == "dim":
@@ -190,6 +198,8 @@ class Scope:
             elif op == "select":
                 b, a = stack.pop(), stack.pop()
                 stack.append(self._select(stack.pop(), a, b))
+            elif op == "float_sign":
+                stack.append(self._sign(*slot))
             elif op in ("attr_at", "pack_at", "vary_at"):
                 stack.append(self._entry(op, slot[0], stack.pop()))
             else:

@@ -41,7 +41,7 @@ def _kernels(tables: dict[str, Any]) -> str:
 
 def _rules(tables: dict[str, Any]) -> list[str]:
     rows = {"shape": _shape(tables),
-            "where": ", ".join(c["text"] for c in tables["conditions"]),
+            "where": tables["where"],
             "gradient": _gradient(tables), "kernels": _kernels(tables)}
     return [f"{key:<9} {said}" for key, said in rows.items() if said]
 

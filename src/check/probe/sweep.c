@@ -278,7 +278,7 @@ static bool is_placed(const og_trial *trial, int32_t d) {
   const og_decl *decl = trial->op->decl;
   bool is_argument_dim = false;
   uint32_t axes;
-  if (decl->dims[d].kind != OG_DIM_SIZE || og_is_offsets_total(decl, d))
+  if (decl->dims[d].kind != OG_DIM_SIZE || og_bounds_values(decl, d))
     return false;
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
     if (!trial->sample.is_given[t]) continue;

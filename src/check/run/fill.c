@@ -8,11 +8,11 @@
 
 #include "check/run/array.h"
 #include "check/sample/callback.h"
+#include "check/sample/eval.h"
 #include "check/sample/offsets.h"
 #include "check/sample/sample.h"
 #include "check/sample/types.h"
 #include "check/sample/value.h"
-#include "decl/types.h"
 
 // Attributes that sizes of the results are made of bound an index as well.
 static int64_t attr_bound(const og_sample *s, int64_t bound) {
@@ -44,17 +44,33 @@ int64_t og_index_bound(const og_sample *s) {
   return bound < 1 ? 1 : bound;
 }
 
-static double index_value(const og_sample *s, int64_t bound, int64_t i,
+// Where an argument's indices begin, and how many there are: as `where` says,
+// or those that are in range whatever they pick from.
+typedef struct bounds {
+  int64_t begin;
+  int64_t count;
+  bool is_said;
+} bounds;
+
+static bounds bounds_of(const og_sample *s, int32_t t) {
+  bounds b = {0, og_index_bound(s), false};
+  b.is_said = og_sample_range(s, t, &b.begin, &b.count);
+  return b;
+}
+
+static double index_value(const og_sample *s, const bounds *b, int64_t i,
                           int64_t count, og_random *r) {
   switch (s->index_values) {
     case OG_INDEX_RANDOM:
-      return (double)og_random_below(r, bound);
+      return (double)(b->begin + og_random_below(r, b->count));
     case OG_INDEX_DISTINCT:
-      return (double)((i + (int64_t)(s->seed % 2)) % bound);
+      return (double)(b->begin + (i + (int64_t)(s->seed % 2)) % b->count);
     case OG_INDEX_SORTED:
-      return (double)(count > 1 ? i * bound / (count - 1) : 0);
+      return (
+          double)(b->begin +
+                  (count > 1 ? i * (b->count - b->is_said) / (count - 1) : 0));
     default:
-      return 0;
+      return (double)b->begin;
   }
 }
 
@@ -94,10 +110,12 @@ static double int_value(const og_sample *s, og_dtype type, og_random *r) {
   return (double)og_random_below(r, (int64_t)1 << bits);
 }
 
-static void fill(og_array *a, const og_sample *s, bool is_index,
-                 uint64_t seed) {
+static void fill(og_array *a, const og_sample *s, int32_t t, uint64_t seed) {
   og_random r = {seed};
-  const int64_t bound = og_index_bound(s);
+  const bounds bound = bounds_of(s, t);
+  const bool is_index =
+      bound.is_said ||
+      (og_is_index_argument(s->op->decl, t) && a->type.bits > 8);
   const size_t bytes = og_dtype_bytes(a->type);
   for (int64_t i = 0; i < a->count; ++i)
     for (int32_t p = 0; p < og_parts(a->type); ++p) {
@@ -106,8 +124,8 @@ static void fill(og_array *a, const og_sample *s, bool is_index,
         v = float_value(s, &r);
       else if (a->type.code == OG_CODE_BOOL)
         v = (double)og_random_below(&r, 2);
-      else if (is_index && a->type.bits > 8)  // bytes are numbers
-        v = index_value(s, bound, i, a->count, &r);
+      else if (is_index)  // bytes are numbers, where nothing is said
+        v = index_value(s, &bound, i, a->count, &r);
       else
         v = int_value(s, a->type, &r);
       og_value_set(a->type, a->data + (size_t)i * bytes, p, v);
@@ -221,9 +239,9 @@ bool og_inputs_fill(og_inputs *inputs, const og_sample *sample) {
           og_seed_mix(sample->seed, (uint64_t)(t * OG_SAMPLE_LIST + e));
       og_random r = {seed};
       if (og_is_offsets_argument(decl, t))
-        og_offsets_fill(sample, a->type, a->data, a->count, &r);
+        og_offsets_fill(sample, t, a->type, a->data, a->count, &r);
       else
-        fill(a, sample, og_is_index_argument(decl, t), seed);
+        fill(a, sample, t, seed);
       if (sample->float_values == OG_FLOAT_EDGES) set_edges(a, sample, seed);
     }
   set_kind(inputs, sample);

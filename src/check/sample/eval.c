@@ -5,6 +5,8 @@
 
 #include <assert.h>
 
+#include "decl/parse/expr.h"
+
 static bool bind_dim(og_sample_names *n, const og_sample *s, int32_t d) {
   og_bound_dim *at = &n->binding.at[d];
   if (!og_sample_dim(s, d, &n->dim[d])) return false;
@@ -59,4 +61,16 @@ bool og_sample_eval(const og_sample *sample, const og_expr *expr,
   og_sample_names names;
   return og_sample_names_init(&names, sample) &&
          og_eval(expr, &names.scope, 0, out_value, &why);
+}
+
+bool og_sample_range(const og_sample *sample, int32_t tensor,
+                     int64_t *out_begin, int64_t *out_count) {
+  const og_value_range *range = og_value_range_of(sample->op->decl, tensor);
+  int64_t end;
+  if (range == NULL || range->is_offsets) return false;
+  if (!og_sample_eval(sample, &range->begin, out_begin) ||
+      !og_sample_eval(sample, &range->end, &end))
+    *out_begin = end = 0;
+  *out_count = end > *out_begin ? end - *out_begin : 1;
+  return true;
 }

@@ -27,6 +27,10 @@ typedef struct og_sample_names {
 bool og_sample_names_init(og_sample_names *names, const og_sample *sample);
 // The value of an expression; false on overflow, division by zero, or a name
 // without a value.
+// The first of an argument's values and how many there are, where `where` says
+// its range; of one that is empty, one value.
+bool og_sample_range(const og_sample *sample, int32_t tensor,
+                     int64_t *out_begin, int64_t *out_count);
 bool og_sample_eval(const og_sample *sample, const og_expr *expr,
                     int64_t *out_value);
 

@@ -13,6 +13,7 @@
 #include "check/sample/callback.h"
 #include "check/sample/describe.h"
 #include "check/sample/draw.h"
+#include "check/sample/eval.h"
 #include "check/sample/offsets.h"
 #include "check/sample/randomize.h"
 #include "check/sample/sample.h"
@@ -224,17 +225,21 @@ static double index_value(int64_t i, int64_t count, int64_t end, int32_t order,
   return (double)og_random_below(random, end);
 }
 
-static void tensor_fill(const og_tensor *tensor, int64_t index_end,
-                        int32_t order, og_random *random) {
+static void tensor_fill(const og_sample *plan, int32_t t,
+                        const og_tensor *tensor, int32_t order,
+                        og_random *random) {
   const size_t bytes = og_dtype_bytes(tensor->dtype);
   const int64_t count = og_numel(tensor);
+  int64_t first = 0, index_end = smallest_dim(plan);
   char *at = tensor->data;
+  og_sample_range(plan, t, &first, &index_end);
   if (tensor->dtype.bits == 8 && index_end > 128) index_end = 128;
   for (int64_t i = 0; i < count; ++i, at += bytes)
     for (int32_t part = 0; part < og_parts(tensor->dtype); ++part) {
       double value = og_random_unit(random);
       if (og_is_integral(tensor->dtype))
-        value = floor(index_value(i, count, index_end, order, random));
+        value = (double)first +
+                floor(index_value(i, count, index_end, order, random));
       else if (tensor->dtype.code == OG_CODE_BOOL)
         value = value < 0.5;
       og_value_set(tensor->dtype, at, part, value);
@@ -246,16 +251,15 @@ void opgraft_sample_refill(opgraft_sample *sample, int32_t index_order) {
   plan->index_values =
       index_order == OPGRAFT_INDEX_SORTED ? OG_INDEX_SORTED : OG_INDEX_RANDOM;
   og_random random = {plan->seed};
-  const int64_t index_end = smallest_dim(plan);
   for (int32_t t = 0; t < plan->op->decl->tensor_count; ++t)
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
       if (og_sample_has(plan, t, e)) {
         if (og_is_offsets_argument(plan->op->decl, t))
-          og_offsets_fill(plan, sample->tensor[t][e].dtype,
+          og_offsets_fill(plan, t, sample->tensor[t][e].dtype,
                           sample->tensor[t][e].data,
                           og_numel(&sample->tensor[t][e]), &random);
         else
-          tensor_fill(&sample->tensor[t][e], index_end, index_order, &random);
+          tensor_fill(plan, t, &sample->tensor[t][e], index_order, &random);
       }
   // It took these sizes when they were chosen, so it takes them now.
   og_sample_offer(plan, sample->entry);

@@ -3,10 +3,10 @@
 
 #include "check/sample/offsets.h"
 
-#include <string.h>
-
+#include "check/sample/eval.h"
 #include "check/sample/types.h"
 #include "check/sample/value.h"
+#include "decl/parse/expr.h"
 #include "decl/types.h"
 
 static const og_pattern *pattern_of(const og_decl *decl, int32_t tensor) {
@@ -47,16 +47,10 @@ static bool is_one_more(const og_decl *decl, int32_t dim) {
   return false;
 }
 
-// "indptr" or "..._indptr".
-static bool is_named_so(const og_decl *decl, int32_t tensor) {
-  const char *name = decl->params[decl->tensor_params[tensor]].name;
-  const size_t length = strlen(name), least = strlen("indptr");
-  return length >= least && strcmp(name + length - least, "indptr") == 0 &&
-         (length == least || name[length - least - 1] == '_');
-}
-
 bool og_is_offsets_argument(const og_decl *decl, int32_t tensor) {
   const og_pattern *pattern = pattern_of(decl, tensor);
+  const og_value_range *range = og_value_range_of(decl, tensor);
+  if (range != NULL) return range->is_offsets;
   if (pattern == NULL || pattern->is_list || pattern->item_count != 1 ||
       !og_is_index_argument(decl, tensor))
     return false;
@@ -64,7 +58,7 @@ bool og_is_offsets_argument(const og_decl *decl, int32_t tensor) {
   if (item->kind == OG_ITEM_EXPR)
     return next_to(&item->expr, OG_CODE_ADD_) >= 0;
   return item->kind == OG_ITEM_DIM && item->attr < 0 &&
-         (is_named_so(decl, tensor) || is_one_more(decl, item->dim));
+         is_one_more(decl, item->dim);
 }
 
 static bool begins_with(const og_item *items, int32_t count, int32_t dim) {
@@ -72,12 +66,30 @@ static bool begins_with(const og_item *items, int32_t count, int32_t dim) {
          items[0].dim == dim;
 }
 
+static bool names_dim(const og_expr *expr, int32_t dim) {
+  for (int32_t i = 0; i < expr->count; ++i)
+    if (expr->code[i].op == OG_CODE_DIM_ && expr->code[i].slot == dim)
+      return true;
+  return false;
+}
+
+bool og_bounds_values(const og_decl *decl, int32_t dim) {
+  for (int32_t i = 0; i < decl->range_count; ++i)
+    if (names_dim(&decl->ranges[i].begin, dim) ||
+        names_dim(&decl->ranges[i].end, dim))
+      return true;
+  return og_is_offsets_total(decl, dim);
+}
+
 bool og_is_offsets_total(const og_decl *decl, int32_t dim) {
   bool has_offsets = false, is_first = false;
+  for (int32_t i = 0; i < decl->range_count; ++i)
+    if (decl->ranges[i].is_offsets && names_dim(&decl->ranges[i].end, dim))
+      return true;
   for (int32_t p = 0; p < decl->pattern_count; ++p) {
     const og_pattern *pattern = &decl->patterns[p];
     if (og_is_offsets_argument(decl, pattern->tensor))
-      has_offsets = true;
+      has_offsets |= og_value_range_of(decl, pattern->tensor) == NULL;
     else
       is_first |= begins_with(pattern->items, pattern->item_count, dim);
   }
@@ -95,16 +107,21 @@ static bool is_result_dim(const og_decl *decl, int32_t dim) {
 static bool is_group_dim(const og_decl *decl, int32_t dim) {
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
     const og_pattern *pattern = pattern_of(decl, t);
-    if (og_is_offsets_argument(decl, t) &&
-        pattern->items[0].kind == OG_ITEM_EXPR &&
+    if (og_is_offsets_argument(decl, t) && pattern != NULL &&
+        pattern->item_count == 1 && pattern->items[0].kind == OG_ITEM_EXPR &&
         next_to(&pattern->items[0].expr, OG_CODE_ADD_) == dim)
       return true;
   }
   return false;
 }
 
-static int64_t total_of(const og_sample *sample) {
+// The end that `where` says, or the size that the last offset may mean.
+static int64_t total_of(const og_sample *sample, int32_t tensor) {
   const og_decl *decl = sample->op->decl;
+  const og_value_range *range = og_value_range_of(decl, tensor);
+  int64_t end;
+  if (range != NULL)
+    return og_sample_eval(sample, &range->end, &end) && end > 0 ? end : 0;
   int64_t totals[2 * OPGRAFT_DIM_MAX];
   int32_t count = 0;
   for (int32_t pass = 0; pass < 2; ++pass)
@@ -129,9 +146,9 @@ static int64_t step_to(og_index_values values, int64_t left, int64_t parts,
   return step < left ? step : left;
 }
 
-void og_offsets_fill(const og_sample *sample, og_dtype type, void *data,
-                     int64_t count, og_random *random) {
-  const int64_t total = total_of(sample);
+void og_offsets_fill(const og_sample *sample, int32_t tensor, og_dtype type,
+                     void *data, int64_t count, og_random *random) {
+  const int64_t total = total_of(sample, tensor);
   const size_t bytes = og_dtype_bytes(type);
   int64_t at = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -142,5 +159,7 @@ void og_offsets_fill(const og_sample *sample, og_dtype type, void *data,
 }
 
 bool og_has_fitting_integers(const og_decl *decl, int32_t tensor) {
+  const og_value_range *range = og_value_range_of(decl, tensor);
+  if (range != NULL) return range->is_offsets;
   return decl->record->sample != NULL || og_is_offsets_argument(decl, tensor);
 }

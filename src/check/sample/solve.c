@@ -9,6 +9,9 @@
 
 #include "check/sample/solve.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "check/sample/eval.h"
 #include "check/sample/randomize.h"
 #include "check/sample/sample.h"
@@ -20,6 +23,7 @@ typedef enum name_kind { NAME_DIM, NAME_ATTR, NAME_LIST, NAME_COUNT } name_kind;
 typedef struct name {
   name_kind kind;
   int32_t slot;
+  double beside;  // of a float argument: what it is compared with
 } name;
 
 static bool holds(const og_sample *s, const og_expr *expr) {
@@ -36,6 +40,14 @@ static bool result_holds(const og_sample *s, const og_item *item) {
   return og_sample_eval(s, &item->expr, &value) && value >= 0;
 }
 
+// No value is in an empty range.
+static bool range_holds(const og_sample *s, const og_value_range *range) {
+  int64_t begin = 0, end;
+  return !s->is_given[range->tensor] || range->is_offsets ||
+         (og_sample_eval(s, &range->begin, &begin) &&
+          og_sample_eval(s, &range->end, &end) && begin < end);
+}
+
 // The expressions that do not hold; at most `max`.
 static int32_t broken(const og_sample *s, const og_expr **out, int32_t max) {
   const og_decl *decl = s->op->decl;
@@ -43,6 +55,8 @@ static int32_t broken(const og_sample *s, const og_expr **out, int32_t max) {
   for (int32_t c = 0; c < decl->condition_count && count < max; ++c)
     if (!holds(s, &decl->conditions[c].expr))
       out[count++] = &decl->conditions[c].expr;
+  for (int32_t r = 0; r < decl->range_count && count < max; ++r)
+    if (!range_holds(s, &decl->ranges[r])) out[count++] = &decl->ranges[r].end;
   for (int32_t i = 0; i < decl->fresh_count; ++i)
     for (int32_t j = 0; j < decl->shapes[i].item_count && count < max; ++j)
       if (!result_holds(s, &decl->shapes[i].items[j]))
@@ -55,38 +69,41 @@ static int32_t broken(const og_sample *s, const og_expr **out, int32_t max) {
   return count;
 }
 
-static bool name_of(const og_sample *s, const og_instruction *in, name *out) {
-  (void)s;
+static bool name_of(const og_instruction *in, name *out) {
   switch (in->op) {
     case OG_CODE_DIM_:
     case OG_CODE_PACK_RANK_:
     case OG_CODE_PACK_AT_:
     case OG_CODE_VARY_AT_:
-      *out = (name){NAME_DIM, in->slot};
+      *out = (name){NAME_DIM, in->slot, 0};
       return true;
     case OG_CODE_ATTR_:
     case OG_CODE_GIVEN_ATTR_:
-      *out = (name){NAME_ATTR, in->slot};
+      *out = (name){NAME_ATTR, in->slot, 0};
+      return true;
+    case OG_CODE_FLOAT_SIGN_:
+      *out = (name){NAME_ATTR, in->slot, 0};
+      memcpy(&out->beside, &in->value, sizeof out->beside);
       return true;
     case OG_CODE_ATTR_AT_:
     case OG_CODE_ATTR_LEN_:
     case OG_CODE_ATTR_PROD_:
     case OG_CODE_ATTR_SUM_:
-      *out = (name){NAME_LIST, in->slot};
+      *out = (name){NAME_LIST, in->slot, 0};
       return true;
     case OG_CODE_LIST_LEN_:
     case OG_CODE_GIVEN_TENSOR_:
-      *out = (name){NAME_COUNT, in->slot};
+      *out = (name){NAME_COUNT, in->slot, 0};
       return true;
     default:
       return false;
   }
 }
 
-static int32_t names_of(const og_sample *s, const og_expr *expr, name *out) {
+static int32_t names_of(const og_expr *expr, name *out) {
   int32_t count = 0;
   for (int32_t i = 0; i < expr->count && count < NAMES_MAX; ++i)
-    count += name_of(s, &expr->code[i], &out[count]);
+    count += name_of(&expr->code[i], &out[count]);
   return count;
 }
 
@@ -154,9 +171,13 @@ static void move_dim(og_sample *s, int32_t d, og_profile profile,
   }
 }
 
-static void move_attr(og_sample *s, int32_t k, og_profile profile,
-                      og_random *r) {
+static void move_attr(og_sample *s, int32_t k, double beside,
+                      og_profile profile, og_random *r) {
   og_attr *a = &s->attr[k];
+  // The number itself, and some beside it.
+  if (a->kind == OG_ATTR_FLOAT)
+    a->f = beside + (double)og_random_between(r, -1, 1) *
+                        ldexp(1, (int)og_random_between(r, -10, 2));
   if (a->kind != OG_ATTR_INT && a->kind != OG_ATTR_BOOL) return;
   if (a->kind == OG_ATTR_BOOL)
     a->i = !a->i;
@@ -174,7 +195,7 @@ static void move_name(og_sample *s, name n, og_profile profile, og_random *r) {
       move_dim(s, n.slot, profile, r);
       break;
     case NAME_ATTR:
-      move_attr(s, n.slot, profile, r);
+      move_attr(s, n.slot, n.beside, profile, r);
       break;
     case NAME_LIST:
       move_list(s, n.slot, profile, r);
@@ -264,7 +285,7 @@ static void move_to_edge(og_sample *s, const og_expr *expr, int32_t at,
 static void repair(og_sample *s, const og_expr *expr, og_profile profile,
                    og_random *r) {
   name names[NAMES_MAX];
-  const int32_t count = names_of(s, expr, names);
+  const int32_t count = names_of(expr, names);
   if (og_random_chance(r, 40))
     move_to_edge(s, expr, (int32_t)og_random_below(r, expr->count), r);
   else if (count > 0)

@@ -134,11 +134,6 @@ void og_sample_set_types(og_sample *sample,
 }
 
 bool og_is_index_argument(const og_decl *decl, int32_t t) {
-  int32_t from = t;
-  for (int32_t i = 0; i < OPGRAFT_ARG_MAX; ++i)
-    if (decl->types[from].same_as >= 0) from = decl->types[from].same_as;
-  const og_type_set set = decl->types[from].set;
-  for (int32_t i = 0; i < og_dtype_table_count(); ++i)
-    if ((set >> i & 1u) && !og_is_integral(og_dtype_at(i))) return false;
-  return decl->tensor_count > 1 || decl->attr_count > 0;
+  return og_takes_integers_only(decl, t) &&
+         (decl->tensor_count > 1 || decl->attr_count > 0);
 }

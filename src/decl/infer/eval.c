@@ -25,6 +25,7 @@ typedef struct machine {
 static const char too_large[] = "a value beyond 64 bits";
 static const char by_zero[] = "a division by zero";
 static const char out_of_range[] = "an index out of range";
+static const char not_a_number[] = "an argument that is NaN";
 static const char wrong_kind[] = "an argument of another kind than declared";
 
 static void push(machine *m, int64_t value) { m->stack[m->top++] = value; }
@@ -52,6 +53,16 @@ static void push_attr(machine *m, int32_t slot) {
   const bool is_int = attr->kind == OG_ATTR_INT || attr->kind == OG_ATTR_BOOL;
   push(m, is_int ? attr->i : 0);
   require(m, is_int || attr->kind == OG_ATTR_NONE, wrong_kind);
+}
+
+// Of no number there is no sign; an absent argument counts 0.
+static void push_float_sign(machine *m, const og_instruction *code) {
+  const og_attr *attr = &m->scope->attr[code->slot];
+  const double value = attr->kind == OG_ATTR_FLOAT ? attr->f : 0;
+  double number;
+  memcpy(&number, &code->value, sizeof number);
+  push(m, (value > number) - (value < number));
+  require(m, value == value, not_a_number);
 }
 
 static void push_attr_fold(machine *m, int32_t slot, bool is_product) {
@@ -268,6 +279,9 @@ static void step(machine *m, const og_instruction *code) {
     case OG_CODE_ITEM_BYTES_:
       push_item_bytes(m, code);
       break;
+    case OG_CODE_FLOAT_SIGN_:
+      push_float_sign(m, code);
+      break;
     case OG_CODE_NEG_:
       require(m, og_i64_sub(0, m->stack[m->top - 1], &m->stack[m->top - 1]),
               too_large);
@@ -307,24 +321,34 @@ bool og_eval(const og_expr *expr, const og_scope *scope, int64_t index,
 
 // --- Errors ------------------------------------------------------------------
 
-static void add_value(char *buffer, size_t size, const char *form,
-                      const char *name, int64_t value) {
+// A name shows its value once.
+static void add_text(char *buffer, size_t size, const char *text) {
   const size_t used = strlen(buffer);
-  char text[120];
-  snprintf(text, sizeof text, form, name, (long long)value);
-  // A name shows its value once.
   if (strstr(buffer, text) != NULL) return;
   snprintf(buffer + used, size - used, "%s%s", used > 0 ? ", " : "", text);
 }
 
+static void add_value(char *buffer, size_t size, const char *form,
+                      const char *name, int64_t value) {
+  char text[120];
+  snprintf(text, sizeof text, form, name, (long long)value);
+  add_text(buffer, size, text);
+}
+
+static void add_float(char *buffer, size_t size, const char *name,
+                      const og_attr *attr) {
+  char text[120];
+  if (attr->kind != OG_ATTR_FLOAT) return;
+  snprintf(text, sizeof text, "%s is %g", name, attr->f);
+  add_text(buffer, size, text);
+}
+
 static void add_list(char *buffer, size_t size, const char *name,
                      const int64_t *values, int64_t count) {
-  const size_t used = strlen(buffer);
   char dims[160], text[240];
   og_dims_text(values, count, dims, sizeof dims);
   snprintf(text, sizeof text, "%s is %s", name, dims);
-  if (strstr(buffer, text) != NULL) return;
-  snprintf(buffer + used, size - used, "%s%s", used > 0 ? ", " : "", text);
+  add_text(buffer, size, text);
 }
 
 static void add_instruction(const og_decl *decl, const og_instruction *code,
@@ -354,6 +378,10 @@ static void add_instruction(const og_decl *decl, const og_instruction *code,
       if (attr->kind == OG_ATTR_INT || attr->kind == OG_ATTR_BOOL)
         add_value(buffer, size, "%s is %lld",
                   og_attr_param(decl, code->slot)->name, attr->i);
+      break;
+    case OG_CODE_FLOAT_SIGN_:
+      add_float(buffer, size, og_attr_param(decl, code->slot)->name,
+                &scope->attr[code->slot]);
       break;
     case OG_CODE_ATTR_AT_:
     case OG_CODE_ATTR_LEN_:

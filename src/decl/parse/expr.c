@@ -13,6 +13,7 @@
 #include "decl/parse/names.h"
 #include "decl/parse/parser.h"
 #include "decl/parse/schema.h"
+#include "decl/types.h"
 
 static og_status parse_or(og_parser *parser);
 
@@ -399,16 +400,43 @@ static og_status parse_sum_terms(og_parser *parser) {
   return OG_OK;
 }
 
+// The float argument at the current token, or NULL.
+static const og_param *float_at(const og_parser *parser) {
+  if (parser->reader.token.kind != OG_TOKEN_NAME) return NULL;
+  const og_param *attr = find_attr(parser, parser->reader.token);
+  return attr != NULL && attr->type == OG_TYPE_FLOAT && !attr->is_list ? attr
+                                                                       : NULL;
+}
+
+// What an argument compares with, `eps > 0.5`: its sign less that, with 0.
+static og_status parse_number_side(og_parser *parser, const og_param *attr) {
+  double number;
+  int64_t bits;
+  OG_TRY(og_parse_number(parser, &number));
+  memcpy(&bits, &number, sizeof bits);
+  OG_TRY(emit_value(parser, OG_CODE_FLOAT_SIGN_, attr->index, bits, 1));
+  return emit(parser, OG_CODE_CONST_, 0, 1);
+}
+
 static og_status parse_comparison(og_parser *parser) {
   static const operator_row rows[] = {
       {OG_MARK_EQ, OG_CODE_EQ_}, {OG_MARK_NE, OG_CODE_NE_},
       {OG_MARK_LE, OG_CODE_LE_}, {OG_MARK_GE, OG_CODE_GE_},
       {'<', OG_CODE_LT_},        {'>', OG_CODE_GT_}};
-  OG_TRY(parse_sum_terms(parser));
+  const og_param *attr = float_at(parser);
+  if (attr != NULL)
+    og_reader_advance(&parser->reader);
+  else
+    OG_TRY(parse_sum_terms(parser));
   const int32_t op = operator_at(parser, rows, 6);
+  if (op < 0 && attr != NULL)
+    return og_read_wanted(&parser->reader,
+                          "a comparison of %s with a number, such as %s > 0",
+                          attr->name, attr->name);
   if (op < 0) return OG_OK;
   og_reader_advance(&parser->reader);
-  OG_TRY(parse_sum_terms(parser));
+  OG_TRY(attr != NULL ? parse_number_side(parser, attr)
+                      : parse_sum_terms(parser));
   if (operator_at(parser, rows, 6) >= 0)
     return og_read_wanted(&parser->reader,
                           "'and': comparisons are not chained");
@@ -470,6 +498,65 @@ og_status og_parse_expr(og_parser *parser, og_expr *out_expr) {
 
 enum { CONDITIONS_MAX = 64 };
 
+static og_status parse_condition(og_parser *parser, og_condition *out) {
+  OG_TRY(og_parse_expr(parser, &out->expr));
+  out->text = og_arena_strndup(&parser->decl->arena,
+                               parser->reader.text + out->expr.begin,
+                               (size_t)(out->expr.end - out->expr.begin));
+  return out->text != NULL ? OG_OK : og_read_memory(&parser->reader);
+}
+
+const og_value_range *og_value_range_of(const og_decl *decl, int32_t tensor) {
+  for (int32_t i = 0; i < decl->range_count; ++i)
+    if (decl->ranges[i].tensor == tensor) return &decl->ranges[i];
+  return NULL;
+}
+
+static bool is_range(const og_parser *parser) {
+  return parser->reader.token.kind == OG_TOKEN_NAME &&
+         og_token_is(&parser->reader, og_reader_peek(&parser->reader), "in");
+}
+
+// `slots in [0, C)`, `indptr in offsets(N)`
+static og_status parse_range(og_parser *parser) {
+  og_decl *decl = parser->decl;
+  og_reader *reader = &parser->reader;
+  og_value_range range = {.is_offsets = false};
+  OG_TRY(og_parse_tensor(parser, &range.tensor));
+  if (og_value_range_of(decl, range.tensor) != NULL)
+    return og_read_wanted(reader, "one range of an argument");
+  og_reader_advance(reader);
+  range.is_offsets = og_reader_take_word(reader, "offsets");
+  if (range.is_offsets) {
+    OG_TRY(og_reader_expect(reader, '(', "'('"));
+  } else {
+    OG_TRY(og_reader_expect(reader, '[', "'[' or offsets(SIZE)"));
+    OG_TRY(og_parse_expr(parser, &range.begin));
+    OG_TRY(og_reader_expect(reader, ',', "','"));
+  }
+  OG_TRY(og_parse_expr(parser, &range.end));
+  if (decl->ranges == NULL)
+    decl->ranges = og_arena_array(&decl->arena, (size_t)decl->tensor_count,
+                                  sizeof *decl->ranges);
+  if (decl->ranges == NULL) return og_read_memory(reader);
+  decl->ranges[decl->range_count++] = range;
+  return og_reader_expect(reader, ')', "')'");
+}
+
+og_status og_check_ranges(og_decl *decl, opgraft_error *error) {
+  for (int32_t i = 0; i < decl->range_count; ++i) {
+    const og_value_range *range = &decl->ranges[i];
+    if (!og_takes_integers_only(decl, range->tensor))
+      return og_error_at(error, OG_INVALID, decl->name, "where",
+                         range->end.begin, range->end.end,
+                         "%s: where: %s has a range; expected an argument of "
+                         "integers",
+                         decl->name,
+                         og_tensor_param(decl, range->tensor)->name);
+  }
+  return OG_OK;
+}
+
 og_status og_parse_where(og_decl *decl, opgraft_error *error) {
   og_parser parser;
   og_condition conditions[CONDITIONS_MAX];
@@ -477,19 +564,18 @@ og_status og_parse_where(og_decl *decl, opgraft_error *error) {
   if (decl->record->where == NULL) return OG_OK;
   OG_TRY(og_parser_init(&parser, decl, "where", decl->record->where, error));
   do {
+    if (is_range(&parser)) {
+      OG_TRY(parse_range(&parser));
+      continue;
+    }
     if (count == CONDITIONS_MAX)
       return og_read_wanted(&parser.reader, "%d conditions or fewer",
                             CONDITIONS_MAX);
-    og_condition *condition = &conditions[count++];
-    OG_TRY(og_parse_expr(&parser, &condition->expr));
-    const og_expr *expr = &condition->expr;
-    condition->text =
-        og_arena_strndup(&decl->arena, parser.reader.text + expr->begin,
-                         (size_t)(expr->end - expr->begin));
-    if (condition->text == NULL) return og_read_memory(&parser.reader);
+    OG_TRY(parse_condition(&parser, &conditions[count++]));
   } while (og_reader_take(&parser.reader, ','));
   OG_TRY(
       og_reader_expect_end(&parser.reader, "',' or the end of the conditions"));
+  if (count == 0) return OG_OK;
   const size_t bytes = (size_t)count * sizeof *conditions;
   decl->conditions = og_arena_alloc(&decl->arena, bytes);
   if (decl->conditions == NULL) return og_read_memory(&parser.reader);

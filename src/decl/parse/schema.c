@@ -46,7 +46,7 @@ static og_status parse_int_value(og_parser *parser, int64_t *out) {
   return OG_OK;
 }
 
-static og_status parse_float_value(og_parser *parser, double *out) {
+og_status og_parse_number(og_parser *parser, double *out) {
   const bool minus = take_minus(parser);
   const og_token token = parser->reader.token;
   double value;
@@ -120,7 +120,7 @@ static og_status parse_scalar_value(og_parser *parser, og_attr *out) {
     return parse_int_value(parser, &out->i);
   }
   out->kind = OG_ATTR_FLOAT;
-  return parse_float_value(parser, &out->f);
+  return og_parse_number(parser, &out->f);
 }
 
 static og_status parse_dtype_value(og_parser *parser, og_dtype *out) {
@@ -163,7 +163,7 @@ static og_status parse_one_value(og_parser *parser, og_type type,
     case OG_TYPE_BOOL:
       return parse_bool_value(parser, &out->i);
     case OG_TYPE_FLOAT:
-      return parse_float_value(parser, &out->f);
+      return og_parse_number(parser, &out->f);
     case OG_TYPE_STR:
       return parse_str_value(parser, &out->s, &out->count);
     case OG_TYPE_SCALAR:

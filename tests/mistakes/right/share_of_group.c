@@ -38,7 +38,7 @@ static const og_op ops[] = {
     {
         .schema = "share_of_group(Tensor x, Tensor indptr) -> Tensor",
         .shape = "x[N, D], indptr[B1] -> [N, D]",
-        .where = "B1 > 0",
+        .where = "B1 > 0, indptr in offsets(N)",
         .dtype = "x: f32, indptr: i32 -> x",
         .kernels = OG_KERNELS(kernels),
     },

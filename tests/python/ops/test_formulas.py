@@ -499,3 +499,22 @@ def test_a_graph_of_many_formulas() -> None:
 
     c = torch.compile(chain, backend="opgraft", fullgraph=True)
     assert c(torch.zeros(3)).tolist() == [780.0] * 3
+
+
+def test_where_compares_floats() -> None:
+    op = opgraft.define(
+        "cap_between(Tensor x, float cap=30.0) -> Tensor", CAP["row"],
+        where="cap >= 0.5 and cap < 100")
+    x = torch.ones(4)
+    op(x, 0.5)
+    said = "expected cap >= 0.5 and cap < 100, but cap is 100"
+    with pytest.raises(RuntimeError, match=said):
+        op(x, 100.0)
+    with pytest.raises(RuntimeError, match="an argument that is NaN"):
+        op(x, float("nan"))
+    with torch._subclasses.FakeTensorMode() as mode:
+        fake = mode.from_tensor(x)
+        assert op(fake, 0.5).shape == x.shape
+        for cap in (0.25, float("nan")):
+            with pytest.raises(RuntimeError, match="cap >= 0.5|NaN"):
+                op(fake, cap)
