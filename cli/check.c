@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // opgraft check: runs the verifier, and PyTorch's own tests where asked.
 
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <opgraft/check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +40,8 @@ static const cli_option options[] = {
 
 typedef struct state {
   cli_progress bar;
+  const char *object;  // the module's file
+  const void *base;    // where its copy is mapped; NULL: it has no kernel
 } state;
 
 static void on_progress(void *user, const char *op, int32_t done,
@@ -55,6 +59,41 @@ static void on_write(void *user, const char *text, size_t length) {
 static int32_t on_stop(void *user) {
   (void)user;
   return cli_stop_signal() != 0;
+}
+
+// "rms_norm_f32\nFILE:24 (discriminator 3)\n", of inlined functions the inner
+// ones first: the first that is not op.h's own.
+static bool line_read(const char *text, char *out_line, size_t size) {
+  while (text != NULL) {
+    const char *line = strchr(text, '\n');
+    const char *colon = line != NULL ? strchr(line, ':') : NULL;
+    if (colon == NULL || colon[1] == '?') return false;
+    snprintf(out_line, size, "%.*s in %.*s", (int)strcspn(line + 1, " \n"),
+             line + 1, (int)(line - text), text);
+    if (strncmp(out_line, "op.h:", 5) != 0) return true;
+    text = strchr(line + 1, '\n');
+    if (text != NULL) ++text;
+  }
+  return false;
+}
+
+// By binutils' addr2line, of what `opgraft build -g` left.
+static int32_t on_locate(void *user, const void *code, char *out_line,
+                         size_t size) {
+  const state *s = user;
+  Dl_info at;
+  if (dladdr(code, &at) == 0 || at.dli_fbase != s->base) return 0;
+  char *offset = cli_format(
+      "0x%zx", (size_t)((const char *)code - (const char *)at.dli_fbase));
+  const char *const argv[] = {"addr2line", "-s",      "-f",   "-i",
+                              "-e",        s->object, offset, NULL};
+  char *text = NULL;
+  const int status =
+      cli_process_capture((char *const *)(uintptr_t)argv, true, &text);
+  const bool is_known = status == 0 && line_read(text, out_line, size);
+  free(offset);
+  free(text);
+  return is_known;
 }
 
 // --call and --as-shown as the library needs them: "17", "17:3,0".
@@ -109,15 +148,27 @@ static bool options_read(const cli_args *args,
 
 // --- The core's own verifier -------------------------------------------------
 
+static const void *base_of(const opgraft_module *module) {
+  Dl_info at;
+  for (int32_t i = 0; i < opgraft_module_op_count(module); ++i) {
+    const og_op *record = opgraft_op_record(opgraft_module_op(module, i));
+    if (record->kernel_count > 0 && dladdr(record->kernels, &at) != 0)
+      return at.dli_fbase;
+  }
+  return NULL;
+}
+
 static int core_check(const opgraft_module *module,
-                      const opgraft_check_options *wanted) {
-  state s = {.bar = {.label = "check"}};
+                      const opgraft_check_options *wanted, const char *object) {
+  state s = {
+      .bar = {.label = "check"}, .object = object, .base = base_of(module)};
   const opgraft_check_sink sink = {
       .struct_size = sizeof sink,
       .user = &s,
       .progress = on_progress,
       .write = on_write,
       .is_stopped = on_stop,
+      .locate = on_locate,
   };
   int32_t findings = 0;
   opgraft_error error;
@@ -168,9 +219,9 @@ static int torch_check(const cli_args *args, const char *object) {
 static int both_check(const cli_args *args, const opgraft_module *module,
                       const opgraft_check_options *wanted, const char *object) {
   const bool is_json = cli_has(args, "json");
-  if (!cli_has(args, "host")) return core_check(module, wanted);
+  if (!cli_has(args, "host")) return core_check(module, wanted, object);
   if (is_json) fputs("{\"core\": ", stdout);
-  const int core = core_check(module, wanted);
+  const int core = core_check(module, wanted, object);
   if (is_json) fputs(",\n\"torch\": ", stdout);
   fflush(stdout);
   const bool is_over = core == CLI_FAILED || cli_stop_signal() != 0;

@@ -170,8 +170,9 @@ static void take(og_operator_check *s, const og_record *r) {
 // --- Ends of children --------------------------------------------------------
 
 static void add_crash(og_operator_check *s, const og_record *r) {
-  const og_found_at at = place_of(s);
+  og_found_at at = place_of(s);
   og_finding f;
+  memcpy(at.code, r->crash.code, sizeof at.code);
   // The forward operator, run for a backward one: its own check says so.
   if (r->op != s->job.op && s->is_drawing) return;
   og_finding_of_crash(r->op, &r->crash, &at, &f);
@@ -291,6 +292,27 @@ static og_status run_calls(og_operator_check *s, opgraft_error *error) {
   }
 }
 
+// --- Lines -------------------------------------------------------------------
+
+// Adds the source's line to a finding, where the host can tell: of the
+// instruction that crashed, else of the kernel, where there is only one.
+static void add_line(const og_operator_check *s, og_finding *f) {
+  const og_decl *decl = s->job.op->decl;
+  const bool is_own = decl->kernel_count == 1 && strcmp(f->op, decl->name) == 0;
+  const size_t used = strlen(f->text);
+  void *code[3] = {(void *)(uintptr_t)f->code[0], (void *)(uintptr_t)f->code[1],
+                   NULL};
+  char line[128];
+  if (s->sink->locate == NULL || f->is_note || f->call_text[0] == '\0') return;
+  if (is_own) memcpy(&code[2], &decl->kernels[0].run, sizeof code[2]);
+  for (int32_t i = 0; i < 3; ++i) {
+    if (s->sink->locate(s->sink->user, code[i], line, sizeof line) == 0)
+      continue;
+    snprintf(f->text + used, sizeof f->text - used, " (%s)", line);
+    return;
+  }
+}
+
 // --- All of it ---------------------------------------------------------------
 
 // "17" or "17:3,0,5".
@@ -330,7 +352,8 @@ og_status og_operator_check_run(og_operator_check *s, const opgraft_op *op,
   og_findings_settle(&s->found);
   for (int32_t i = 0; i < s->found.count && options->call == NULL; ++i)
     OG_TRY(og_finding_shrink(&s->job, s->sink, &s->found.entry[i], error));
-  return options->call == NULL
-             ? og_findings_exchange(&s->job, s->sink, &s->found, error)
-             : OG_OK;
+  if (options->call == NULL)
+    OG_TRY(og_findings_exchange(&s->job, s->sink, &s->found, error));
+  for (int32_t i = 0; i < s->found.count; ++i) add_line(s, &s->found.entry[i]);
+  return OG_OK;
 }

@@ -115,3 +115,26 @@ def test_other_causes_are_no_enum_out_of_order(program, name):
     done = program.run("check", WRONG / f"{name}.c")
     assert done.returncode == 1
     assert "--enum" not in done.stdout
+
+
+def texts(program, module: str, **env: str) -> list[str]:
+    done = program.run("check", module, "--json", env=env or None)
+    return [finding["text"] for op in json.loads(done.stdout)["operators"]
+            for finding in op["findings"] if not finding["note"]]
+
+
+# The line of the instruction that crashed, else of the only kernel.
+def test_a_finding_names_its_line(program):
+    program.write("two.c", TWO)
+    program.ok("build", "two.c", "-g")
+    found = texts(program, "two.so")
+    assert any(text.endswith(" (two.c:8 in shift)") for text in found), found
+    assert not any("two.c" in text
+                   for text in texts(program, "two.so", PATH="/nowhere"))
+    program.ok("build", "two.c")
+    assert not any("two.c" in text for text in texts(program, "two.so"))
+    source = WRONG / "batch_first_mean.c"
+    begin = source.read_text().partition("(const og_call *call) {")[0]
+    program.ok("build", source, "-g", "-o", "mean.so")
+    line = f"(batch_first_mean.c:{begin.count(chr(10)) + 1} in "
+    assert any(line in text for text in texts(program, "mean.so"))

@@ -82,11 +82,14 @@ static void describe_fault(og_record_crash *r, const siginfo_t *info,
 #if defined(__x86_64__)
   r->is_write = (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
   const uintptr_t sp = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+  r->code[0] = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
   if (info->si_code == SI_KERNEL)  // no page is at fault
     r->is_return =
         is_lost_return((uintptr_t)context->uc_mcontext.gregs[REG_RIP]);
 #elif defined(__aarch64__)
   const uintptr_t sp = (uintptr_t)context->uc_mcontext.sp;
+  r->code[0] = context->uc_mcontext.pc;
+  r->code[1] = context->uc_mcontext.regs[30] - 1;
 #else
   const uintptr_t sp = 0;
   (void)context;
@@ -95,6 +98,9 @@ static void describe_fault(og_record_crash *r, const siginfo_t *info,
   r->is_near_stack = distance < 65536;
   const og_guard_place place = og_guard_find(address);
   if (place.buffer == NULL) return;
+#if defined(__x86_64__)
+  r->code[1] = *(const uint64_t *)sp - 1;  // the stack is in order
+#endif
   r->role = (int32_t)place.buffer->role;
   r->index = place.buffer->index;
   r->entry = place.buffer->entry;

@@ -31,6 +31,7 @@ void og_finding_set(og_finding *f, const char *op, const char *name,
   f->call = at->call;
   f->probe = at->probe;
   f->numel = at->numel;
+  memcpy(f->code, at->code, sizeof f->code);
   snprintf(f->op, sizeof f->op, "%s", op);
   snprintf(f->name, sizeof f->name, "%s", name);
   snprintf(f->text, sizeof f->text, "%s", text);

@@ -19,6 +19,7 @@ typedef struct og_finding {
   int32_t path[OG_SHRINKS_MAX];  // the steps that made the call smaller
   int32_t path_count;
   int64_t numel;
+  uint64_t code[2];  // where it crashed; 0: it did not
   char op[64];
   char name[64];
   char text[520];
@@ -86,6 +87,7 @@ typedef struct og_found_at {
   bool is_index_far;
   const char *call_text;
   const char *missing;  // "", or the only argument that is not all there
+  uint64_t code[2];     // as og_record_crash has it
 } og_found_at;
 
 void og_finding_set(og_finding *f, const char *op, const char *name,
