@@ -440,6 +440,118 @@ static void try_axes(og_trial *trial, int32_t tensor) {
   }
 }
 
+// --- Two places in exchange --------------------------------------------------
+
+// Integers that the operator itself chose may have to fit each other, but two
+// places of a plain dim, exchanged in all that names it, fit as before. Then
+// results change at these places, and not at others.
+typedef struct exchange {
+  int32_t dim;
+  int32_t order[OG_ORDER_MAX];
+  int32_t first;
+  int32_t second;
+} exchange;
+
+static bool inputs_exchange(const og_sample *s, og_inputs *inputs,
+                            const exchange *x, bool has_integers) {
+  for (int32_t t = 0; t < s->op->decl->tensor_count; ++t) {
+    og_array *a = &inputs->tensor[t][0];
+    uint32_t axes;
+    if (a->data == NULL || (!has_integers && og_is_integral(a->type))) continue;
+    if (s->list_count[t] > 1 || !og_argument_axes(s, t, x->dim, &axes) ||
+        !og_array_reorder(a, axes, x->order))
+      return false;
+  }
+  return true;
+}
+
+// Gives both places what the base run has there; false where a result does not
+// have the dim once.
+static bool places_restore(const og_trial *trial, const exchange *x,
+                           og_outputs *got) {
+  bool any = false;
+  for (int32_t i = 0; i < got->count; ++i)
+    for (int32_t k = 0; k < 2; ++k) {
+      const int32_t axis = og_output_axis(&trial->sample, got, i, x->dim);
+      const int32_t where = k == 0 ? x->first : x->second;
+      og_array own;
+      if (axis < 0 ||
+          !og_array_slice(&trial->base.array[i], axis, where, 1, &own))
+        return false;
+      og_array_place(&got->array[i], axis, where, &own);
+      free(own.data);
+      any = true;
+    }
+  return any;
+}
+
+// Whether results change elsewhere; false in *out_ran where that is not known.
+static bool changes_others(og_trial *trial, exchange *x, int32_t first,
+                           int32_t second, bool has_integers, bool *out_ran) {
+  og_inputs inputs;
+  og_outputs got;
+  bool differs = false;
+  *out_ran = false;
+  for (int32_t i = 0; i < OG_ORDER_MAX; ++i) x->order[i] = i;
+  x->order[x->first = first] = second;
+  x->order[x->second = second] = first;
+  if (!og_inputs_copy(&inputs, &trial->inputs)) return false;
+  if (inputs_exchange(&trial->sample, &inputs, x, has_integers) &&
+      og_run_quietly(trial, &trial->sample, &inputs, &got)) {
+    *out_ran = places_restore(trial, x, &got);
+    differs = *out_ran &&
+              og_outputs_compare(trial->op, &got, &trial->base, -1).differs;
+    og_outputs_reset(&got);
+  }
+  og_inputs_reset(&inputs);
+  return differs;
+}
+
+// Whether the integer at a place decides what others give.
+static bool is_of_all(og_trial *trial, exchange *x, int32_t where,
+                      int32_t other, bool *out_ran) {
+  bool ran;
+  const bool differs = changes_others(trial, x, where, other, true, out_ran);
+  return differs && !changes_others(trial, x, where, other, false, &ran) && ran;
+}
+
+// One of the integers is used for all places, the others for none.
+static void try_exchange(og_trial *trial, int32_t tensor, int32_t d) {
+  const og_decl *decl = trial->op->decl;
+  const int32_t size = (int32_t)trial->sample.dim[d], middle = size / 2;
+  const struct {
+    int32_t end;
+    int32_t where;
+    int32_t other;
+  } tries[] = {{OG_END_FIRST, 0, middle},
+               {OG_END_LAST, size - 1, middle},
+               {OG_END_NONE, middle, middle - 1}};
+  exchange x = {.dim = d};
+  uint32_t used = 0;
+  for (size_t i = 0; i < sizeof tries / sizeof *tries; ++i) {
+    bool ran;
+    used |= (uint32_t)is_of_all(trial, &x, tries[i].where, tries[i].other, &ran)
+            << tries[i].end;
+    if (!ran) return;
+  }
+  og_tell_ends(trial->op, decl->params[decl->tensor_params[tensor]].name, used);
+}
+
+// A plain dim of the integers, long enough for two places between the ends.
+static void try_exchanges(og_trial *trial, int32_t tensor) {
+  const og_decl *decl = trial->op->decl;
+  const og_array *a = &trial->inputs.tensor[tensor][0];
+  if (decl->record->sample == NULL || a->data == NULL ||
+      !og_is_integral(a->type) || !og_has_fitting_integers(decl, tensor) ||
+      og_is_offsets_argument(decl, tensor))
+    return;
+  for (int32_t d = 0; d < decl->dim_count; ++d)
+    if (decl->dims[d].kind == OG_DIM_SIZE && trial->sample.dim[d] > COUNT_MIN &&
+        trial->sample.dim[d] <= OG_ORDER_MAX &&
+        og_argument_axis(&trial->sample, tensor, d) >= 0)
+      try_exchange(trial, tensor, d);
+}
+
 void og_probe_ends(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   if (!og_is_comparable(trial) || trial->forward != NULL) return;
@@ -450,6 +562,7 @@ void og_probe_ends(og_trial *trial) {
         trial->sample.list_count[t] > 1)
       try_entries(trial, t);
     try_axes(trial, t);
+    try_exchanges(trial, t);
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
       const og_array *a = &trial->inputs.tensor[t][e];
       const bool is_mutated = decl->params[decl->tensor_params[t]].is_mutated;
