@@ -14,6 +14,8 @@ static const cli_option options[] = {
     {"op", "NAME", "only this operator", 0},
     {"size", "[DIM=]N", "size of all named dims, or of one; 256, packs 1024",
      0},
+    {"reference", "FILE.so",
+     "also time the operators of the same names there, in turns", 0},
     {"threads", "N", "threads of parallel loops; one per processor", 0},
     {"time", "MS", "for each line of the report; 300", 0},
     {"json", NULL, "print one JSON object", 0},
@@ -55,7 +57,8 @@ static char *case_failure(const bench_case *c, const case_result *result) {
 }
 
 static void case_text(const bench_case *c, case_result *result) {
-  printf("\n%s%s%s", cli_paint(stdout, CLI_BOLD), opgraft_op_name(c->op),
+  printf("%s%s%s%s", c->is_reference ? "  reference: " : "\n",
+         cli_paint(stdout, CLI_BOLD), opgraft_op_name(c->op),
          cli_paint(stdout, CLI_PLAIN));
   if (c->sample != NULL) printf("(%s)", opgraft_sample_text(c->sample));
   putchar('\n');
@@ -82,7 +85,8 @@ static void case_json(const bench_case *c, case_result *result) {
   cli_json_string(stdout, c->sample ? opgraft_sample_text(c->sample) : "");
   fputs(", \"kernel\": ", stdout);
   cli_json_string(stdout, c->kernel);
-  printf(", \"bytes\": %lld, \"failure\": ", (long long)c->bytes);
+  printf(", \"reference\": %s, \"bytes\": %lld, \"failure\": ",
+         c->is_reference ? "true" : "false", (long long)c->bytes);
   if (failure != NULL) {
     cli_json_string(stdout, failure);
     fputs(
@@ -204,13 +208,14 @@ static bool dims_check(const bench *b, const opgraft_module *module,
 }
 
 static int module_bench(bench *b, const cli_args *args,
-                        const opgraft_module *module) {
+                        const opgraft_module *module,
+                        const opgraft_module *reference) {
   const char *name = cli_value_of(args, "op");
   const opgraft_op *wanted = NULL;
   if (name != NULL && (wanted = cli_op_find(module, name)) == NULL)
     return CLI_FAILED;
   if (!dims_check(b, module, wanted)) return CLI_FAILED;
-  bench_cases_make(b, module, wanted);
+  bench_cases_make(b, module, wanted, reference);
   const size_t bytes =
       sizeof *b->found + (size_t)b->count * sizeof *b->found->result;
   b->found = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -225,15 +230,19 @@ static int module_bench(bench *b, const cli_args *args,
 
 static int bench_run(const cli_args *args) {
   bench b = {0};
-  cli_module module;
+  cli_module module, beside = {0};
   const char *path = cli_only_operand(args, "a module or C file");
+  const char *reference = cli_value_of(args, "reference");
   if (path == NULL || !options_read(&b, args)) return CLI_FAILED;
   if (!cli_module_open(path, &module)) return CLI_FAILED;
-  const int result = module_bench(&b, args, module.module);
+  const int result = reference != NULL && !cli_module_open(reference, &beside)
+                         ? CLI_FAILED
+                         : module_bench(&b, args, module.module, beside.module);
   bench_cases_reset(&b);
   for (int32_t i = 0; i < b.options.dim_count; ++i)
     free((void *)(uintptr_t)b.dim_names[i]);
   cli_module_close(&module);
+  cli_module_close(&beside);
   return result;
 }
 
@@ -251,6 +260,7 @@ const cli_command cli_command_bench = {
         "  opgraft bench norms.c\n"
         "  opgraft bench norms.so --op rms_norm --size N=4096 --size "
         "D=768\n"
+        "  opgraft bench norms.c --reference norms.so\n"
         "  OPGRAFT_ISA=scalar opgraft bench norms.so --threads 1",
     .options = options,
     .operand = CLI_OPERAND_MODULE,

@@ -2,7 +2,9 @@
 // C files into shared objects, with whichever compiler there is.
 
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
+#include <opgraft/device.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +13,7 @@
 #include <opgraft/graph.h>
 
 #include "cli.h"
+#include "declared.h"
 
 typedef struct words {
   char **word;
@@ -192,8 +195,10 @@ static bool source_check(const char *path) {
   return false;
 }
 
-// Loads `object`; what is wrong with it is said of `path`. Prints.
-static opgraft_module *object_load(const char *object, const char *path) {
+// Loads `object`; what is wrong with it is said of `path`, or of the sources
+// that it was made from. Prints.
+static opgraft_module *object_load(const char *object, const char *path,
+                                   const char *const *sources, int count) {
   opgraft_module *module = NULL;
   opgraft_error error;
   if (opgraft_module_load(object, &module, &error) == OG_OK) return module;
@@ -202,14 +207,32 @@ static opgraft_module *object_load(const char *object, const char *path) {
   if (strncmp(error.text, object, length) == 0)
     cli_error("%s%s", path, error.text + length);
   else
-    cli_library_error(&error);
+    cli_declared_error(sources, count, &error);
   return NULL;
+}
+
+// Whether the file is a device's driver, which is not opened; says so of `path`,
+// unless that is NULL.
+static bool driver_note(const char *object, const char *path) {
+  typedef const og_device_driver *(*query_fn)(uint32_t max_abi);
+  void *file = dlopen(object, RTLD_NOW | RTLD_LOCAL);
+  void *symbol = file != NULL ? dlsym(file, "opgraft_device") : NULL;
+  query_fn query;
+  memcpy(&query, &symbol, sizeof query);
+  const og_device_driver *driver =
+      symbol != NULL ? query(OG_DEVICE_ABI_VERSION) : NULL;
+  if (driver != NULL && path != NULL)
+    cli_note("%s: driver of device %s; opgraft.load_device(\"%s\") opens it",
+             path, driver->name, path);
+  if (file != NULL) dlclose(file);
+  return driver != NULL;
 }
 
 // A wrong declaration is found before the output's place is taken.
 static int result_check(const cli_compile_job *job, const char *temp) {
-  if (!job->is_loaded) return CLI_OK;
-  opgraft_module *module = object_load(temp, job->output);
+  if (!job->is_loaded || driver_note(temp, job->output)) return CLI_OK;
+  opgraft_module *module =
+      object_load(temp, job->output, job->sources, job->source_count);
   if (module == NULL) return CLI_FINDINGS;
   const int count = opgraft_module_op_count(module);
   cli_note("%s: module %s, %d operator%s", job->output,
@@ -266,10 +289,11 @@ static const char *formulas_compile(const cli_compile_job *job,
                                     int *result) {
   static char contract[] = "-ffp-contract=off", quiet[] = "-w";
   static char *const flags[] = {contract, quiet};
+  if (!job->is_loaded || driver_note(linked, NULL)) return NULL;
   opgraft_module *module =
-      job->is_loaded ? object_load(linked, job->output) : NULL;
+      object_load(linked, job->output, job->sources, job->source_count);
   if (module == NULL) {
-    if (job->is_loaded) *result = CLI_FINDINGS;
+    *result = CLI_FINDINGS;
     return NULL;
   }
   char *text = cli_formulas_code(module);
@@ -426,9 +450,10 @@ int cli_compile(const cli_compile_job *job) {
 // --- Modules -----------------------------------------------------------------
 
 // The shared object of `path`: itself, or what a C file was built to.
-static char *object_make(const char *path) {
+static char *object_make(const char *path, bool *out_is_c) {
   const char *dot = strrchr(cli_base_name(path), '.');
-  if (dot == NULL || strcmp(dot, ".c") != 0) return cli_format("%s", path);
+  *out_is_c = dot != NULL && strcmp(dot, ".c") == 0;
+  if (!*out_is_c) return cli_format("%s", path);
   char *output = cli_temp_create(".so");
   if (output == NULL) return NULL;
   const cli_compile_job job = {
@@ -448,9 +473,10 @@ void cli_module_close(cli_module *module) {
 }
 
 bool cli_module_open(const char *path, cli_module *out_module) {
-  *out_module = (cli_module){.path = path, .object = object_make(path)};
+  bool is_c;
+  *out_module = (cli_module){.path = path, .object = object_make(path, &is_c)};
   if (out_module->object == NULL) return false;
-  out_module->module = object_load(out_module->object, path);
+  out_module->module = object_load(out_module->object, path, &path, is_c);
   if (out_module->module != NULL) return true;
   cli_module_close(out_module);
   return false;

@@ -15,6 +15,7 @@ static const cli_option options[] = {
      't'},
     {"enum", NULL, "of a module: the enum by which kernels index call->dim", 0},
     {"formula", NULL, "of a module: its formulas, and what is derived", 0},
+    {"stub", NULL, "of a module: a .pyi for editors and type checkers", 0},
     {"hosts", NULL, "of a module: which hosts it serves, what each lacks", 0},
     {"why", NULL, "of a call or graph: which kernels run, and why", 0},
     {"json", NULL, "print one JSON object", 0},
@@ -479,6 +480,7 @@ static int module_inspect(const cli_args *args, const opgraft_module *module) {
     enums_print(&r);
     return CLI_OK;
   }
+  if (cli_has(args, "stub")) return cli_stub_print(module);
   int64_t threads;
   if (!cli_number_of(args, "threads", 1, 1024, 1, &threads)) return CLI_FAILED;
   int count;
@@ -501,7 +503,7 @@ static int module_inspect(const cli_args *args, const opgraft_module *module) {
 static int inspect_run(const cli_args *args) {
   static const char *const of_graphs[] = {"dot",   "svg", "html", "passes",
                                           "fused", "asm", "isa",  "mode"};
-  static const char *const of_modules[] = {"hosts", "enum", "formula"};
+  static const char *const of_modules[] = {"hosts", "enum", "formula", "stub"};
   cli_module module;
   if (args->operand_count == 0)
     return cli_error(
@@ -533,7 +535,8 @@ const cli_command cli_command_inspect = {
     .summary = "print declarations, a call's shapes and kernel, or a graph",
     .usage =
         "FILE [--op NAME] [NAME=VALUE...] [--threads N] [--why] [--json] "
-        "[--enum] [--hosts] [--formula] [--dot] [--svg] [--html] [--passes] "
+        "[--enum] [--stub] [--hosts] [--formula] [--dot] [--svg] [--html] "
+        "[--passes] "
         "[--fused] "
         "[--asm] "
         "[--isa SET] [--mode MODE]",
@@ -558,6 +561,7 @@ const cli_command cli_command_inspect = {
         "  opgraft inspect norms.c\n"
         "  opgraft inspect norms.so --op rms_norm x=2,768 weight=768 "
         "eps=1e-6\n"
+        "  opgraft inspect norms.so --stub > norms.pyi\n"
         "  opgraft inspect norms.so x:bf16[2,768] weight:bf16[768] --why\n"
         "  opgraft inspect m.og --dot | dot -Tsvg > m.svg\n"
         "  opgraft inspect m.og --html s0=128 > m.html\n"

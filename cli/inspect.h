@@ -7,5 +7,7 @@
 #include "cli.h"
 
 int cli_graph_inspect(const cli_args *args, const char *path);
+// Prints a .pyi of the module.
+int cli_stub_print(const opgraft_module *module);
 
 #endif  // OPGRAFT_CLI_INSPECT_H

@@ -94,13 +94,14 @@ void bench_cases_reset(bench *b) {
   b->count = 0;
 }
 
-static void case_add(bench *b, const opgraft_op *op, int32_t type_choice) {
+static void case_add(bench *b, const opgraft_op *op, int32_t type_choice,
+                     bool is_reference) {
   if (b->count == b->capacity) {
     b->capacity = b->capacity * 2 + 16;
     b->cases = cli_realloc(b->cases, (size_t)b->capacity, sizeof *b->cases);
   }
   bench_case *c = &b->cases[b->count++];
-  *c = (bench_case){.op = op};
+  *c = (bench_case){.op = op, .is_reference = is_reference};
   b->options.type_choice = type_choice;
   og_status status =
       opgraft_sample_create(op, &b->options, &c->sample, &c->error);
@@ -112,15 +113,23 @@ static void case_add(bench *b, const opgraft_op *op, int32_t type_choice) {
 }
 
 void bench_cases_make(bench *b, const opgraft_module *module,
-                      const opgraft_op *wanted) {
+                      const opgraft_op *wanted,
+                      const opgraft_module *reference) {
   cli_progress bar = {.label = "sampling"};
   const int32_t count = opgraft_module_op_count(module);
   for (int32_t i = 0; i < count; ++i) {
     const opgraft_op *op = opgraft_module_op(module, i);
     if (wanted != NULL && op != wanted) continue;
     cli_progress_set(&bar, i, count);
+    const opgraft_op *other =
+        reference != NULL
+            ? opgraft_module_find_op(reference, opgraft_op_name(op))
+            : NULL;
     const int32_t types = opgraft_sample_type_count(op);
-    for (int32_t t = 0; t < types || t == 0; ++t) case_add(b, op, t);
+    for (int32_t t = 0; t < types || t == 0; ++t) {
+      case_add(b, op, t, false);
+      if (other != NULL) case_add(b, other, t, true);
+    }
   }
   cli_progress_clear(&bar);
 }

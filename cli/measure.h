@@ -17,6 +17,7 @@ typedef struct bench_case {
   opgraft_error error;
   void *results[OPGRAFT_OUT_MAX];  // memory of plain fresh results
   int64_t bytes;                   // read and written by one call
+  bool is_reference;  // the same call of the case before, of another module
   bool is_mutating;
   bool has_lists;  // among arguments or results
   int32_t index_order;
@@ -58,9 +59,11 @@ typedef struct bench {
   shared *found;
 } bench;
 
-// A case for each operator (or only `wanted`) and combination of types.
+// A case for each operator (or only `wanted`) and combination of types, and
+// behind it one of `reference` (NULL: none), where that has the operator.
 void bench_cases_make(bench *b, const opgraft_module *module,
-                      const opgraft_op *wanted);
+                      const opgraft_op *wanted,
+                      const opgraft_module *reference);
 void bench_cases_reset(bench *b);
 // Fills b->found. Prints what is wrong and returns an exit status.
 int bench_measure(bench *b);

@@ -96,6 +96,14 @@ static bool template_write(const char *folder, const char *file,
   return is_written;
 }
 
+static bool bench_write(const char *folder, const char *name) {
+  char *bench = cli_format("bench_%s.py", name);
+  const bool is_written =
+      template_write(folder, bench, cli_template_bench, name);
+  free(bench);
+  return is_written;
+}
+
 static bool folder_fill(const char *folder, const char *name,
                         const char *source_text, const char *test_text) {
   char *source = cli_format("%s.c", name);
@@ -110,14 +118,16 @@ static bool folder_fill(const char *folder, const char *name,
 }
 
 static int operator_new(const char *folder, const char *name) {
-  if (!folder_fill(folder, name, cli_template_operator, cli_template_test))
+  if (!folder_fill(folder, name, cli_template_operator, cli_template_test) ||
+      !bench_write(folder, name))
     return CLI_FAILED;
   printf(
       "\nNext:\n"
       "  opgraft check %s/%s.c     proves it right\n"
       "  python -m pytest %s      tests it in PyTorch\n"
+      "  python %s/bench_%s.py    times it beside PyTorch\n"
       "  opgraft build %s/%s.c     makes the module to load\n",
-      folder, name, folder, folder, name);
+      folder, name, folder, folder, name, folder, name);
   return CLI_OK;
 }
 
@@ -177,8 +187,10 @@ const cli_command cli_command_new = {
     .usage = "NAME [--device] [--dir FOLDER]",
     .text =
         "Makes the folder NAME with a working operator, its gradient, a "
-        "test for pytest and\na CMakeLists.txt that uses "
-        "find_package(opgraft). With --device, NAME is a device and the C file "
+        "test for pytest, a\nbenchmark beside PyTorch and a CMakeLists.txt "
+        "that "
+        "uses find_package(opgraft). With --device, NAME is a device and the C "
+        "file "
         "its driver,\nwhich works as it stands. Nothing is overwritten.",
     .examples =
         "  opgraft new soft_gate\n"

@@ -130,6 +130,34 @@ const char cli_template_test[] =
     "def test_check_is_clean():\n"
     "    subprocess.run([PROGRAM, \"check\", HERE / \"@NAME@.c\"], check=True)\n";
 
+const char cli_template_bench[] =
+    "\"\"\"Times @NAME@ beside PyTorch, in turns: python bench_@NAME@.py\"\"\"\n"
+    "\n"
+    "import pathlib\n"
+    "import tempfile\n"
+    "\n"
+    "import opgraft\n"
+    "import torch\n"
+    "from test_@NAME@ import PROGRAM, expected, subprocess\n"
+    "from torch.utils.benchmark import Timer\n"
+    "\n"
+    "HERE = pathlib.Path(__file__).parent\n"
+    "\n"
+    "with tempfile.TemporaryDirectory() as folder:\n"
+    "    output = f\"{folder}/@NAME@.so\"\n"
+    "    subprocess.run([PROGRAM, \"build\", HERE / \"@NAME@.c\", \"-o\", output], check=True)\n"
+    "    module = opgraft.load(output)\n"
+    "rows = {\"opgraft\": module.@NAME@, \"PyTorch\": expected}\n"
+    "for shape in [(1024,), (256, 4096)]:\n"
+    "    x = torch.randn(shape)\n"
+    "    times = {name: [] for name in rows}\n"
+    "    for _ in range(5):\n"
+    "        for name, function in rows.items():\n"
+    "            timer = Timer(\"f(x)\", globals={\"f\": function, \"x\": x})\n"
+    "            times[name].append(timer.blocked_autorange(min_run_time=0.05).median)\n"
+    "    for name, found in times.items():\n"
+    "        print(f\"{tuple(shape)} {name}: {sorted(found)[2] * 1e6:.1f} us\")\n";
+
 const char cli_template_cmake[] =
     "# Builds build/@NAME@.so:\n"
     "#   cmake -B build -DCMAKE_PREFIX_PATH=\"$(opgraft info --prefix)\"\n"

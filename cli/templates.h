@@ -7,6 +7,7 @@
 
 extern const char cli_template_operator[];
 extern const char cli_template_test[];
+extern const char cli_template_bench[];
 extern const char cli_template_cmake[];
 extern const char cli_template_driver[];
 extern const char cli_template_driver_test[];

@@ -128,6 +128,17 @@ def test_the_text_report(program, module):
     assert "kernel: all types, any machine" in done.stdout
 
 
+def test_a_reference_is_timed_beside(program, gate):
+    words = ("bench", gate / "gate.so", "--time", "15", "--reference", gate / "gate.c")
+    cases = json.loads(program.run(*words, "--json").stdout)["cases"]
+    assert [(c["op"], c["reference"]) for c in cases] == [
+        ("gate", False), ("gate", True), ("gate_backward", False), ("gate_backward", True)]
+    assert all(c["blocks"] > 0 and c["call"] == cases[i // 2 * 2]["call"]
+               for i, c in enumerate(cases))
+    assert program.ok(*words).count("\n  reference: gate") == 2
+    assert "no.so: could not open" in program.fails(2, *words[:-1], "no.so")
+
+
 # --- check ----------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ def test_new_writes_an_operator_that_builds(program):
     folder = program.folder / "soft_gate"
     assert sorted(p.name for p in folder.iterdir()) == [
         "CMakeLists.txt",
+        "bench_soft_gate.py",
         "soft_gate.c",
         "test_soft_gate.py",
     ]
@@ -123,9 +124,43 @@ def test_a_wrong_declaration_is_an_error_at_build(program, gate):
     text = (gate / "gate.c").read_text().replace('"x[*N] -> [*N]"', '"x[*N] -> [*M]"')
     program.write("gate.c", text)
     message = program.fails(1, "build", "gate.c")
-    assert "gate: shape:" in message
-    assert "M" in message
+    line = next(i for i, said in enumerate(text.splitlines(), 1) if "[*M]" in said)
+    source = text.splitlines()[line - 1]
+    column = source.index("M]")
+    assert f"gate.c:{line}:{column + 1}: gate: shape: at 11: " in message
+    assert message.endswith(f"\n{source}\n{' ' * column}^\n")
     assert not (program.folder / "gate.so").exists()
+
+
+DECLARED = """#include <opgraft/op.h>
+#define SHAPE "x[*N] -> [*M]"
+static const og_op ops[] = {
+    {.schema = "first(Tensor x) -> Tensor", .row = "y = x", .shape = "x[*M] -> [*M]"},
+    {
+        .schema = "second(Tensor x, "  // in two parts
+                  "Tensor y) -> Tensor",
+        @FIELDS@
+    },
+};
+OG_MODULE(declared, ops)
+"""
+
+
+# A string in parts, a macro's, and an error of the whole operator.
+@pytest.mark.parametrize(("fields", "place", "under"), [
+    ('.row = "x + y", .shape = "x[*N], "' "\n  /* and */ " '"y[*N] -> [*Q]",', 9, "Q]"),
+    ('.row = "x + y", .shape = SHAPE,', 8, "SHAPE"),
+    (r'.row = "x + \"y\"",', 8, r'\"y'),
+    ('.shape = "x[N], y[N] -> [N]",', 6, '"second'),
+])
+def test_a_wrong_declaration_is_shown(program, fields, place, under):
+    text = DECLARED.replace("@FIELDS@", fields)
+    program.write("declared.c", text)
+    message = program.fails(1, "build", "declared.c").splitlines()
+    source = text.splitlines()[place - 1]
+    assert message[-2] == source
+    assert source[message[-1].index("^"):].startswith(under)
+    assert f"declared.c:{place}:{message[-1].index('^') + 1}: second: " in message[-3]
 
 
 @pytest.mark.parametrize(

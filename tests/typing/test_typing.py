@@ -20,6 +20,36 @@ import opgraft
 opgraft.load(3)
 number: int = opgraft.__version__
 '''
+STUBBED = '''\
+#include <opgraft/op.h>
+static const og_op ops[] = {
+    {.schema = "softcap(Tensor x, float cap=30.0, *, Tensor? b=None) -> Tensor",
+     .shape = "x[*N], b?[*N] -> [*N]", .row = "y = cap * tanh(x / cap); y = y + b"},
+};
+OG_MODULE(softcap, ops)
+'''
+STUB = '''\
+class Softcap(opgraft.Module):
+    def softcap(self, x: torch.Tensor, cap: float = ..., *, \
+b: torch.Tensor | None = ...) -> torch.Tensor: ...
+'''
+USES_STUB = '''\
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import torch
+
+import opgraft
+
+if TYPE_CHECKING:
+    from softcap import Softcap
+m = cast("Softcap", opgraft.load("softcap.so"))
+y: torch.Tensor = m.softcap(torch.zeros(3), cap=1)
+m.softcap(torch.zeros(3), cap="1")
+other = opgraft.load("other.so")
+other.anything(1)
+'''
 
 
 def mypy(*files: pathlib.Path) -> subprocess.CompletedProcess[str]:
@@ -54,3 +84,27 @@ def test_pyright(tmp_path: pathlib.Path) -> None:
     (tmp_path / "wrong.py").write_text(WRONG)
     assert errors(str(tmp_path / "wrong.py")) == [
         "reportArgumentType", "reportAssignmentType"]
+
+
+def test_stub(tmp_path: pathlib.Path) -> None:
+    """`opgraft inspect --stub`: both checkers know m.softcap and its types."""
+    (tmp_path / "softcap.c").write_text(STUBBED)
+    (tmp_path / "user.py").write_text(USES_STUB)
+    stub = subprocess.run(["opgraft", "inspect", "softcap.c", "--stub"],
+                          cwd=tmp_path, text=True, capture_output=True).stdout
+    assert STUB in stub
+    (tmp_path / "softcap.pyi").write_text(stub)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", str(FOLDER / "mypy.ini"),
+         "--cache-dir", "/dev/null", "user.py"],
+        cwd=tmp_path, text=True, capture_output=True)
+    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert len(errors) == 1 and errors[0].startswith("user.py:13:"), done.stdout
+    assert "[arg-type]" in errors[0]
+    if PYRIGHT.exists():
+        done = subprocess.run([str(PYRIGHT), "--outputjson", "--pythonpath",
+                               sys.executable, "user.py"],
+                              cwd=tmp_path, text=True, capture_output=True)
+        assert [(d["range"]["start"]["line"], d["rule"])
+                for d in json.loads(done.stdout)["generalDiagnostics"]
+                if d["severity"] == "error"] == [(12, "reportArgumentType")]

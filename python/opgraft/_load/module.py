@@ -53,6 +53,9 @@ def load(path: str | os.PathLike[str]) -> "Module":
     OSError where the path is not a module, RuntimeError where a declaration is
     wrong; each says what to build or mend.
 
+    `opgraft inspect softcap.so --stub > softcap.pyi` tells editors and type
+    checkers what it has: `cast("Softcap", opgraft.load("softcap.so"))`.
+
         >>> softcap = opgraft.load("softcap.so")
         >>> softcap.softcap(torch.tensor([-100.0, 0.0, 100.0]), 30.0)
         tensor([-29.9237,   0.0000,  29.9237])
