@@ -5,6 +5,7 @@
 // statistics; an instance that is in use belongs to its call alone; a plan
 // that is evicted while in use is freed by its last call.
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -272,6 +273,14 @@ static og_status entry_get(opgraft_executable *executable,
 
 // --- Inputs ------------------------------------------------------------------
 
+static og_status dim_wrong(const opgraft_graph *graph, int32_t index,
+                           const char *what, int32_t d, int64_t found,
+                           int64_t wanted, opgraft_error *error) {
+  char text[32];
+  snprintf(text, sizeof text, "%s in dim %d", what, (int)d);
+  return og_input_wrong(graph, index, OG_SHAPE, text, found, wanted, error);
+}
+
 static og_status tensor_check(const opgraft_graph *graph, int32_t index,
                               const og_tensor *found, const og_tensor *wanted,
                               opgraft_error *error) {
@@ -279,16 +288,16 @@ static og_status tensor_check(const opgraft_graph *graph, int32_t index,
   bool is_empty = false;
   for (int32_t d = 0; d < found->ndim; ++d) {
     if (OG_UNLIKELY(found->shape[d] != wanted->shape[d]))
-      return og_input_wrong(graph, index, OG_SHAPE, "size", found->shape[d],
-                            wanted->shape[d], error);
+      return dim_wrong(graph, index, "size", d, found->shape[d],
+                       wanted->shape[d], error);
     is_empty |= found->shape[d] == 0;
   }
   for (int32_t d = found->ndim - 1; !is_empty && d >= 0; --d) {
     const int64_t stride = found->strides ? found->strides[d] : dense;
     dense *= found->shape[d];
     if (found->shape[d] > 1 && OG_UNLIKELY(stride != wanted->strides[d]))
-      return og_input_wrong(graph, index, OG_SHAPE, "stride", stride,
-                            wanted->strides[d], error);
+      return dim_wrong(graph, index, "stride", d, stride, wanted->strides[d],
+                       error);
   }
   return OG_OK;
 }

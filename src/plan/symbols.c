@@ -2,6 +2,7 @@
 // The values of a graph's symbols, from its inputs or from names.
 
 #include <opgraft/graph_file.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "plan/layout.h"
@@ -142,15 +143,26 @@ og_status og_symbols_bind(const opgraft_graph *graph,
   return status;
 }
 
+static og_status refuse_name(const opgraft_graph *graph, const char *name,
+                             opgraft_error *error) {
+  const og_sizes *sizes = &graph->sizes;
+  char known[300] = "none";
+  size_t used = 0;
+  for (int32_t s = 0; s < sizes->symbol_count && used < sizeof known; ++s)
+    used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+                             s > 0 ? ", " : "", sizes->symbols[s]);
+  return og_error_set(error, OG_INVALID, NULL, name,
+                      "graph %s has no size %s; known: %s", graph->name, name,
+                      known);
+}
+
 static og_status name_bind(const opgraft_graph *graph, const char *name,
                            int64_t value, int64_t *symbols, bool *is_bound,
                            opgraft_error *error) {
   const og_sizes *sizes = &graph->sizes;
   int32_t s = 0;
   while (s < sizes->symbol_count && strcmp(name, sizes->symbols[s]) != 0) ++s;
-  if (s == sizes->symbol_count)
-    return og_error_set(error, OG_INVALID, NULL, name,
-                        "graph %s has no size %s", graph->name, name);
+  if (s == sizes->symbol_count) return refuse_name(graph, name, error);
   if (is_bound[s])
     return og_error_set(error, OG_INVALID, NULL, name,
                         "graph %s: the size %s is given twice", graph->name,

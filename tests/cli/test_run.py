@@ -343,7 +343,7 @@ def test_inspect_says_the_same_kernels_without_a_run(program: Program) -> None:
         (("--why", "s0"), "found 's0', expected a size"),
         (("--why", "s0=-1"), "found 's0=-1', expected a size"),
         (("--why", "s0=1x"), "found 's0=1x', expected a size"),
-        (("--why", "s0=1", "s1=1"), "graph product has no size s1"),
+        (("--why", "s0=1", "s1=1"), "graph product has no size s1; known: s0"),
         (("--why", "s0=1", "s0=2"), "s0 is given twice"),
         (("--why", "s0=1000000000000"), "bytes"),
         (("--why", "--dot"), "exclude each other"),

@@ -108,7 +108,7 @@ TEST(wrong_inputs_are_errors) {
   CHECK_EQ(opgraft_executable_begin(m.executable, in, NULL, 2, &call, &m.error),
            OG_SHAPE);
   CHECK_STR(m.error.text,
-            "graph chain: input 1 (w): its size is 3 here, "
+            "graph chain: input 1 (w): its size in dim 0 is 3 here, "
             "expected 4");
   b = vector(w, &four);
   b.dtype.bits = 64;

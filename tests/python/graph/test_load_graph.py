@@ -91,7 +91,7 @@ def test_names_and_guards(tmp_path: Path) -> None:
             (lambda: call(x, other=image), "argument image is missing"),
             (lambda: call(x, image, other=1), "other"),
             (lambda: call(x.double(), image), "f64"),
-            (lambda: call(x[:, :5], image), "its size is 5"),
+            (lambda: call(x[:, :5], image), "its size in dim 1 is 5"),
             (lambda: call([1], image), "is <class 'list'>"),
             (lambda: call(x, image.requires_grad_()), "requires grad")):
         with pytest.raises(GuardError, match=said.replace("(", r"\(")):
