@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -13,6 +14,8 @@ import pytest
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
+PROGRAM = (shutil.which("opgraft")
+           or str(pathlib.Path(sys.executable).with_name("opgraft")))
 PYRIGHT = ROOT / ".venv-docs" / "bin" / "pyright"
 WRONG = '''\
 import opgraft
@@ -90,7 +93,7 @@ def test_stub(tmp_path: pathlib.Path) -> None:
     """`opgraft inspect --stub`: both checkers know m.softcap and its types."""
     (tmp_path / "softcap.c").write_text(STUBBED)
     (tmp_path / "user.py").write_text(USES_STUB)
-    stub = subprocess.run(["opgraft", "inspect", "softcap.c", "--stub"],
+    stub = subprocess.run([PROGRAM, "inspect", "softcap.c", "--stub"],
                           cwd=tmp_path, text=True, capture_output=True).stdout
     assert STUB in stub
     (tmp_path / "softcap.pyi").write_text(stub)
