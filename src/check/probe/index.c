@@ -15,6 +15,7 @@
 #include "check/sample/offsets.h"
 #include "check/sample/sample.h"
 #include "check/sample/value.h"
+#include "decl/parse/expr.h"
 
 enum { FAR = 30000, FAR_BELOW = -5000 };
 enum { AROUND_BYTES_MAX = 1 << 20, OTHER_REDZONE = 0x5b };
@@ -234,6 +235,12 @@ static index_use try_index(og_trial *trial, int32_t t, int64_t element,
   return is_stray ? INDEX_STRAY : use;
 }
 
+// Where `where` says the ranges of others, one of which it says none has no
+// range that holds at every place: a position in a request, by its length.
+static bool is_range_unsaid(const og_decl *decl, int32_t t) {
+  return decl->range_count > 0 && og_value_range_of(decl, t) == NULL;
+}
+
 // One value at several places. An index that is taken at one of them and
 // refused at another is in range by its place: a check of the whole tensor
 // instead of its row. Where indices have to be in order, places do differ.
@@ -255,7 +262,8 @@ static bool try_edge(og_trial *trial, int32_t t, const int64_t places[PLACES],
   const og_index_values drawn = trial->sample.index_values;
   if (taken < 0 || refused < 0 ||
       (drawn != OG_INDEX_RANDOM && drawn != OG_INDEX_DISTINCT) ||
-      og_has_fitting_integers(decl, t) || !og_trial_is_steady(trial))
+      og_has_fitting_integers(decl, t) || is_range_unsaid(decl, t) ||
+      !og_trial_is_steady(trial))
     return true;
   og_tell_finding(trial->op, OPGRAFT_UNCHECKED_INDEX, false,
                   decl->params[decl->tensor_params[t]].name,
