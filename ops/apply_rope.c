@@ -94,16 +94,10 @@ static double frequency_scaled(const og_attr *attr, double frequency) {
   return (1 - smooth) * scaled + smooth * frequency;
 }
 
-// Pairs that turn, into *out_half.
-static og_status half_get(const og_call *call, int64_t *out_half) {
-  const int64_t width = call->in[0]->shape[2];
-  const og_attr *attr = call->attr;
-  const int64_t rotary =
-      attr[ROTARY_DIM].kind == OG_ATTR_NONE ? width : attr[ROTARY_DIM].i;
-  *out_half = rotary / 2;
-  if (rotary >= 0 && rotary <= width && rotary % 2 == 0) return OG_OK;
-  return og_fail(call, OG_INVALID,
-                 "rotary_dim must be even and at most the head size");
+// Pairs that turn.
+static int64_t half_of(const og_call *call) {
+  const og_attr *rotary = &call->attr[ROTARY_DIM];
+  return (rotary->kind == OG_ATTR_NONE ? call->in[0]->shape[2] : rotary->i) / 2;
 }
 
 // Turns of each pair for one position: `half` high parts, then low ones.
@@ -119,9 +113,7 @@ static void turns_fill(const og_attr *attr, int64_t half, float *turns) {
 }
 
 static og_status rope_run(const og_call *call, float sign) {
-  int64_t half;
-  const og_status status = half_get(call, &half);
-  if (status != OG_OK) return status;
+  const int64_t half = half_of(call);
   float *turns = call->workspace;
   turns_fill(call->attr, half, turns);
   rope r = {
@@ -142,9 +134,7 @@ static og_status rope_run(const og_call *call, float sign) {
 // The workspace is the device's: turns are made here and go with the launch.
 static og_status rope_run_cuda(const og_call *call, float sign) {
   float turns[OG_ROPE_CUDA_WIDTH_MAX];
-  int64_t half;
-  const og_status status = half_get(call, &half);
-  if (status != OG_OK) return status;
+  const int64_t half = half_of(call);
   turns_fill(call->attr, half, turns);
   return og_rope_cuda(call, turns, turns + half, half, sign);
 }
@@ -225,6 +215,9 @@ OG_KERNELS_BY_ISA(table_backward_kernels, "f32|bf16|f16, i32|i64, f32|bf16|f16",
 #define TABLE_ARGUMENTS \
   "q[N, HQ, D], k[N, HK, D], positions[N], cos_sin_cache[P, R]"
 #define RESULTS " -> [N, HQ, D], [N, HK, D]"
+#define WHERE                          \
+  "rotary_dim >= 0, rotary_dim <= D, " \
+  "(given(rotary_dim) or D % 2 == 0) and rotary_dim % 2 == 0"
 #define TABLE_WHERE "R % 2 == 0, R <= D, positions in [0, P)"
 #define TYPES "q: f32|bf16|f16, k: q, pos_ids: i32|i64"
 #define TABLE_TYPES \
@@ -235,6 +228,7 @@ static const og_op ops[] = {
         .schema = "apply_rope(Tensor q, Tensor k, Tensor pos_ids, " SETTINGS
                   ") -> (Tensor q_rope, Tensor k_rope)",
         .shape = ARGUMENTS RESULTS,
+        .where = WHERE,
         .dtype = TYPES " -> q, q",
         .backward =
             "apply_rope_backward(grad_q_rope, grad_k_rope, pos_ids, " PASSED
@@ -252,6 +246,7 @@ static const og_op ops[] = {
         .schema = "apply_rope_inplace(Tensor(a!) q, Tensor(b!) k, "
                   "Tensor pos_ids, " SETTINGS ") -> (Tensor(a!), Tensor(b!))",
         .shape = ARGUMENTS,
+        .where = WHERE,
         .dtype = TYPES,
         .workspace = "(1 + threads) * D * 4",
         .strides = "q: last, k: last",
@@ -267,6 +262,7 @@ static const og_op ops[] = {
                   "float high_freq_factor, int old_context_len) "
                   "-> (Tensor grad_q, Tensor grad_k)",
         .shape = ARGUMENTS RESULTS,
+        .where = WHERE,
         .dtype = TYPES " -> q, q",
         .workspace = "(1 + threads) * D * 4",
         .strides = "q: last, k: last",
