@@ -211,8 +211,8 @@ static opgraft_module *object_load(const char *object, const char *path,
   return NULL;
 }
 
-// Whether the file is a device's driver, which is not opened; says so of `path`,
-// unless that is NULL.
+// Whether the file is a device's driver, which is not opened; says so of
+// `path`, unless that is NULL.
 static bool driver_note(const char *object, const char *path) {
   typedef const og_device_driver *(*query_fn)(uint32_t max_abi);
   void *file = dlopen(object, RTLD_NOW | RTLD_LOCAL);
