@@ -15,6 +15,7 @@
 #   make test-versions test-peers VERSION=2.14.1 the Python tests on another torch, in an
 #                   environment of its own (gigabytes); it goes on where it was
 #   make test-peers what gen writes, in the real TorchAir (a wheel of 44 MB)
+#   make test-openxla doctor beside torch_xla (an environment of gigabytes)
 #   make docs       the site, build/docs/index.html; warnings are errors; the
 #                   examples print what its gallery shows
 #   make wheel      dist/: one wheel for every Python and PyTorch, with the
@@ -56,7 +57,7 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   CMakeLists.txt pyproject.toml
 
 .PHONY: setup rivals demo test test-full test-hosts hosts-matrix \
-  hosts-environments test-versions test-peers docs vllm wheel release \
+  hosts-environments test-versions test-peers test-openxla docs vllm wheel release \
   test-isa sanitize sanitize-python nightly valgrind fuzz bench sweep gpu \
   results style format build build-asan build-fuzz build-tsan clean
 .DELETE_ON_ERROR:
@@ -99,7 +100,7 @@ test-full: build
 # A host that is not in the main environment has one of its own.
 # TensorFlow is large: `make hosts-matrix` has it.
 HOST_ENVIRONMENTS := $(patsubst requirements/%.txt,.venv-%/.ready,\
-  $(filter-out $(addprefix requirements/,docs.txt tensorflow.txt wheel.txt),\
+  $(filter-out $(addprefix requirements/,docs.txt openxla.txt tensorflow.txt wheel.txt),\
   $(wildcard requirements/*.txt)))
 
 hosts-environments: $(HOST_ENVIRONMENTS)
@@ -125,6 +126,13 @@ test-peers: build rivals
 	  torch-npu==$(NPU)
 	$(BIN)/python tests/peers/torchair.py --build $(BUILD) \
 	  $(BUILD)/peers/torch_npu-$(NPU)-*.whl
+
+# Gigabytes: torch 2.9 has no build for CPUs alone.
+test-openxla: build .venv-openxla/.ready
+	$(BIN)/python -c "import sys; sys.path.insert(0, 'tools'); import pathlib, \
+	  run_tests; run_tests.package_links(pathlib.Path('$(BUILD)').resolve())"
+	PYTHONPATH=$(BUILD)/package OPGRAFT_PROGRAM=$(BUILD)/bin/opgraft \
+	  .venv-openxla/bin/python tests/peers/openxla.py
 
 docs: build rivals .venv-docs/.ready
 	$(PYTHON) tools/api_docs.py --build $(BUILD) --out $(BUILD)/docs-source

@@ -449,11 +449,50 @@ int cli_compile(const cli_compile_job *job) {
 
 // --- Modules -----------------------------------------------------------------
 
-// The shared object of `path`: itself, or what a C file was built to.
-static char *object_make(const char *path, bool *out_is_c) {
+// What CMake built of a file of the operator library, which links more than a
+// file of its own; NULL where `path` is no such file, or this program was not
+// built beside it.
+static char *library_object(const char *path, const char *dot) {
+  const char *name = cli_base_name(path);
+  const char *include = cli_include_folder();
+  char *here = realpath(path, NULL);
+  char *own = cli_format("%s/../ops/%s", include != NULL ? include : "", name);
+  char *there = realpath(own, NULL);
+  char *object = cli_format("%s/../modules/%.*s.so", cli_program_folder(),
+                            (int)(dot - name), name);
+  if (here == NULL || there == NULL || strcmp(here, there) != 0 ||
+      !cli_is_file(object)) {
+    free(object);
+    object = NULL;
+  }
+  free(there);
+  free(own);
+  free(here);
+  return object;
+}
+
+static bool is_newer(const char *path, const char *than) {
+  struct stat a, b;
+  return stat(path, &a) == 0 && stat(than, &b) == 0 && a.st_mtime > b.st_mtime;
+}
+
+static bool is_c_file(const char *path) {
   const char *dot = strrchr(cli_base_name(path), '.');
-  *out_is_c = dot != NULL && strcmp(dot, ".c") == 0;
-  if (!*out_is_c) return cli_format("%s", path);
+  return dot != NULL && strcmp(dot, ".c") == 0;
+}
+
+// The shared object of `path`: itself, or what a C file was built to.
+static char *object_make(const char *path, bool *out_is_temp) {
+  *out_is_temp = false;
+  if (!is_c_file(path)) return cli_format("%s", path);
+  char *built = library_object(path, strrchr(path, '.'));
+  if (built != NULL && is_newer(path, built)) {
+    cli_error("%s: is newer than %s; build the operator library", path, built);
+    free(built);
+    return NULL;
+  }
+  if (built != NULL) return built;
+  *out_is_temp = true;
   char *output = cli_temp_create(".so");
   if (output == NULL) return NULL;
   const cli_compile_job job = {
@@ -466,17 +505,17 @@ static char *object_make(const char *path, bool *out_is_c) {
 
 void cli_module_close(cli_module *module) {
   if (module->module != NULL) opgraft_module_release(module->module);
-  if (module->object != NULL && strcmp(module->object, module->path) != 0)
-    unlink(module->object);
+  if (module->is_temp) unlink(module->object);
   if (module->object != NULL) cli_temp_forget(module->object);
   *module = (cli_module){0};
 }
 
 bool cli_module_open(const char *path, cli_module *out_module) {
-  bool is_c;
-  *out_module = (cli_module){.path = path, .object = object_make(path, &is_c)};
+  *out_module = (cli_module){.path = path};
+  out_module->object = object_make(path, &out_module->is_temp);
   if (out_module->object == NULL) return false;
-  out_module->module = object_load(out_module->object, path, &path, is_c);
+  out_module->module =
+      object_load(out_module->object, path, &path, is_c_file(path));
   if (out_module->module != NULL) return true;
   cli_module_close(out_module);
   return false;

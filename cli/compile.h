@@ -38,10 +38,12 @@ char *cli_formulas_code(const opgraft_module *module);
 typedef struct cli_module {
   const char *path;  // as the user gave it
   char *object;      // the shared object: `path`, or what it was built to
+  bool is_temp;      // of `object`
   opgraft_module *module;
 } cli_module;
 
-// Loads a shared object, or builds a C file to a temporary and loads that.
+// Loads a shared object, or builds a C file to a temporary and loads that; one
+// of the operator library is what CMake built of it.
 // Prints what is wrong and returns false.
 bool cli_module_open(const char *path, cli_module *out_module);
 void cli_module_close(cli_module *module);

@@ -12,8 +12,9 @@
 static const cli_option options[] = {
     CLI_REPORT_OPTIONS,
     {"events", "FILE", "keep the event file", 0},
-    {"suite", "FILE", "a table over the scripts that a file lists", 0},
+    {"suite", "FILE", "a table over the scripts of a list; --html: a page", 0},
     {"compare", NULL, "compare two event files instead of running", 0},
+    {"backend", "NAME", "the backend of every torch.compile in the script", 0},
     {"runs", "N", "timed runs of a step; 20, and 0 times nothing", 0},
     {"no-verify", NULL, "propose fixes without trying them", 0},
     {"budget", "SECONDS", "how long fixes are tried; 60", 0},
@@ -30,6 +31,7 @@ static char **words_make(const cli_args *args, const char *events,
     const char *word;
     bool is_for_verifying;
   } passed[] = {{"runs", "--runs", false},
+                {"backend", "--backend", false},
                 {"budget", "--budget", false},
                 {"apply", "--apply", true}};
   const size_t most = (size_t)args->rest_count + (size_t)args->operand_count;
@@ -83,6 +85,14 @@ static bool events_record(const cli_args *args, const char *events,
   return tried >= 0;
 }
 
+static bool python_check(void) {
+  if (cli_python() != NULL) return true;
+  cli_error(
+      "doctor: needs a Python with opgraft and torch; none is beside the "
+      "program or on PATH");
+  return false;
+}
+
 static int compare_run(const cli_args *args) {
   if (args->operand_count + args->rest_count != 2 || args->operand_count == 0)
     return cli_error("doctor: --compare needs two event files");
@@ -91,35 +101,21 @@ static int compare_run(const cli_args *args) {
 
 // --- A suite ----------------------------------------------------------------
 
-enum { SUITE_WORDS = 64 };
-
-// One line of a suite: a script, or module:function, and its arguments.
-static bool suite_line(const cli_args *args, char *line, const char *events) {
-  const char *words[SUITE_WORDS];
-  cli_args one = *args;
-  one.operands = words;
-  one.operand_count = one.rest_count = 0;
-  for (char *word = strtok(line, " \t\r"); word != NULL;
-       word = strtok(NULL, " \t\r")) {
-    if (one.operand_count == SUITE_WORDS) {
-      cli_error("doctor: %s: more than %d words", words[0], SUITE_WORDS);
-      return false;
-    }
-    words[one.operand_count++] = word;
-  }
-  if (one.operand_count == 0 || words[0][0] == '#') return true;
-  printf("%-32.32s ", words[0]);
-  fflush(stdout);
-  return events_record(&one, events, false) && cli_report_row(events) &&
-         cli_stop_signal() == 0;
+// A signal that stopped the run says more than what was found until then.
+static int stopped_or(int result) {
+  const int stopped = cli_stop_signal();
+  return stopped != 0 ? CLI_SIGNALLED + stopped : result;
 }
 
 static bool suite_options_fit(const cli_args *args) {
+  static const char *const taken[] = {"suite",   "runs", "no-verify",
+                                      "backend", "json", "html"};
   for (int i = 0; i < args->given_count; ++i) {
     const char *name = args->given[i].option->name;
-    if (strcmp(name, "suite") == 0 || strcmp(name, "runs") == 0 ||
-        strcmp(name, "no-verify") == 0)
-      continue;
+    bool is_taken = false;
+    for (size_t k = 0; k < sizeof taken / sizeof *taken; ++k)
+      is_taken |= strcmp(name, taken[k]) == 0;
+    if (is_taken) continue;
     cli_error("doctor: --suite prints one table, and takes no --%s", name);
     return false;
   }
@@ -129,38 +125,29 @@ static bool suite_options_fit(const cli_args *args) {
   return false;
 }
 
-// A signal that stopped the run says more than what was found until then.
-static int stopped_or(int result) {
-  const int stopped = cli_stop_signal();
-  return stopped != 0 ? CLI_SIGNALLED + stopped : result;
-}
-
 static int suite_run(const cli_args *args) {
-  if (!suite_options_fit(args)) return CLI_FAILED;
-  size_t size;
-  char *text = cli_file_read(cli_value_of(args, "suite"), &size);
-  char *events = text != NULL ? cli_temp_create(".events") : NULL;
-  int result = events != NULL ? CLI_OK : CLI_FAILED;
-  if (events != NULL)
-    printf(
-        "%-32s  frames skipped      fx backend  breaks  roots captured "
-        "eager       now   compile\n",
-        "script");
-  if (events != NULL) cli_stop_watch();
-  for (char *line = text, *next;
-       events != NULL && line < text + size && cli_stop_signal() == 0;
-       line = next) {
-    char *end = memchr(line, '\n', size - (size_t)(line - text));
-    next = end != NULL ? end + 1 : text + size;
-    if (end != NULL) *end = '\0';
-    if (!suite_line(args, line, events)) result = CLI_FAILED;
+  static const char *const passed[][2] = {{"runs", "--runs"},
+                                          {"backend", "--backend"},
+                                          {"json", "--json"},
+                                          {"html", "--html"}};
+  const char *suite = cli_value_of(args, "suite");
+  const char *words[16] = {cli_python(), "-m", "opgraft.doctor", "--rows",
+                           suite};
+  int count = 5;
+  if (!suite_options_fit(args) ||
+      !cli_report_outputs_check(args, NULL, 0, &suite, 1) || !python_check())
+    return CLI_FAILED;
+  for (size_t i = 0; i < sizeof passed / sizeof *passed; ++i) {
+    const char *value = cli_value_of(args, passed[i][0]);
+    if (value == NULL) continue;
+    words[count++] = passed[i][1];
+    words[count++] = value;
   }
-  if (events != NULL) {
-    unlink(events);
-    cli_temp_forget(events);
-  }
-  free(text);
-  return stopped_or(result);
+  cli_stop_watch();
+  fflush(NULL);
+  const int status = cli_process_run((char **)(uintptr_t)words);
+  if (status < 0) return cli_error("%s: could not be started", cli_python());
+  return stopped_or(status == 0 ? CLI_OK : CLI_FAILED);
 }
 
 static bool outputs_check(const cli_args *args) {
@@ -187,10 +174,7 @@ static int doctor_run(const cli_args *args) {
   if (cli_has(args, "apply") && cli_has(args, "no-verify"))
     return cli_error(
         "doctor: --apply takes verified fixes; leave out --no-verify");
-  if (cli_python() == NULL)
-    return cli_error(
-        "doctor: needs a Python with opgraft and torch; none is beside the "
-        "program or on PATH");
+  if (!python_check()) return CLI_FAILED;
   const char *kept = cli_value_of(args, "events");
   char *temp = kept == NULL ? cli_temp_create(".events") : NULL;
   if (kept == NULL && temp == NULL) return CLI_FAILED;
@@ -222,7 +206,8 @@ const cli_command cli_command_doctor = {
     .examples =
         "  opgraft doctor train.py --steps 10\n"
         "  opgraft doctor --json report.json --no-verify train.py\n"
-        "  opgraft doctor --suite models.txt",
+        "  opgraft doctor --backend openxla train.py\n"
+        "  opgraft doctor --suite models.txt --html page.html",
     .options = options,
     .operand = CLI_OPERAND_PYTHON,
     .is_first_operand_last = true,

@@ -194,14 +194,16 @@ static int ge_run(const cli_args *args, const opgraft_module *module) {
                      args->operands[1]);
   if (stem == NULL)
     return cli_error(
-        "gen: --target ge writes two files, and no -o is given; with -o OUT "
-        "they are OUT.h and OUT.py");
+        "gen: --target ge writes three files, and no -o is given; with -o OUT "
+        "they are OUT.h, OUT.py and OUT.cc");
   char *header = cli_format("%s.h", stem);
   char *converters = cli_format("%s.py", stem);
-  const char *outputs[] = {header, converters};
-  const int result = cli_outputs_check(outputs, 2, args->operands, 1)
-                         ? cli_gen_ge(module, header, converters)
+  char *shapes = cli_format("%s.cc", stem);
+  const char *outputs[] = {header, converters, shapes};
+  const int result = cli_outputs_check(outputs, 3, args->operands, 1)
+                         ? cli_gen_ge(module, header, converters, shapes)
                          : CLI_FAILED;
+  free(shapes);
   free(header);
   free(converters);
   return result;
@@ -306,8 +308,9 @@ const cli_command cli_command_gen = {
         "attr_desc as operator plugins have them; then shape, dtype, where, "
         "backward, doc and expect\nmay stand beside those. See docs/cli.md.\n\n"
         "--target ge takes a module or a C file and writes what Ascend's graph "
-        "engine needs of\nits operators: REG_OP prototypes (OUT.h for -o OUT) "
-        "and TorchAir's converters\n(OUT.py). --target stablehlo writes one "
+        "engine needs of\nits operators: REG_OP prototypes (OUT.h for -o OUT), "
+        "TorchAir's converters\n(OUT.py), and types and shapes of results "
+        "(OUT.cc). --target stablehlo writes one "
         "call as StableHLO text; its arguments follow\nthe file, as in x=2,3 "
         "weight:bf16[3] eps=1e-6. --target c writes the formulas of a module "
         "as C, which\n`opgraft build` compiles by itself: for CMake and cross "

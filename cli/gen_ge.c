@@ -529,6 +529,46 @@ static const char written_text[] =
     "except (ImportError, AttributeError):\n"
     "    pass  # a TorchAir without this table: copies stay\n";
 
+// The function that GE calls, and its registration.
+static void infer_print(FILE *to, const ge_op *g) {
+  fprintf(to,
+          "\nstatic graphStatus Infer%s(Operator &op) {\n"
+          "  return infer(op, \"%s\", {",
+          g->type, g->info.name);
+  for (int32_t i = 0; i < g->output_count; ++i)
+    fprintf(to, "%s\"%s\"",
+            i == g->info.mutated_count ? "}, {" : i > 0 ? ", " : "",
+            g->outputs[i].name);
+  fprintf(to, "%s});\n}\nCOMMON_INFER_FUNC_REG(%s, Infer%s);\n",
+          g->output_count == g->info.mutated_count ? "}, {" : "", g->type,
+          g->type);
+}
+
+static void infer_begin(FILE *to, const char *module, const char *header) {
+  fprintf(to,
+          "// Types and shapes of the operators of %s for Ascend's graph "
+          "engine, made by\n// `opgraft gen --target ge`. Build it into the "
+          "plugin that has the prototypes, with\n// opgraft's headers and "
+          "library and -DOPGRAFT_MODULE='\"/path/of/%s.so\"'.\n\n"
+          "#include <algorithm>\n#include <cstdio>\n#include <cstring>\n"
+          "#include <deque>\n#include <string>\n#include <vector>\n\n"
+          "#include <opgraft/info.h>\n#include <opgraft/opgraft.h>\n\n"
+          "#include \"%s\"\n\n#ifndef OPGRAFT_MODULE\n"
+          "#define OPGRAFT_MODULE \"%s.so\"\n#endif\n\n"
+          "static const struct {\n  ge::DataType ge;\n  og_dtype own;\n} "
+          "types[] = {\n",
+          module, module, cli_base_name(header), module);
+  for (int i = 0; i < TYPE_COUNT; ++i) {
+    og_dtype own;
+    cli_dtype_parse(types[i].name, strlen(types[i].name), &own);
+    fprintf(to, "    {ge::%s, {%d, %d, 1}},\n", types[i].ge, (int)own.code,
+            (int)own.bits);
+  }
+  fputs("};\n\n", to);
+  for (const char *const *part = cli_ge_infer_text; *part != NULL; ++part)
+    fputs(*part, to);
+}
+
 static void written_print(FILE *to, const ge_op *g, bool *is_begun) {
   if (g->info.mutated_count == 0) return;
   if (!*is_begun)
@@ -551,7 +591,10 @@ typedef struct text {
   FILE *to;
 } text;
 
-static void begin(text *header, text *converters, const char *module) {
+static void begin(text *header, text *converters, text *shapes,
+                  const char *module, const char *header_path) {
+  shapes->to = cli_memory_open(&shapes->bytes, &shapes->size);
+  infer_begin(shapes->to, module, header_path);
   header->to = cli_memory_open(&header->bytes, &header->size);
   converters->to = cli_memory_open(&converters->bytes, &converters->size);
   fprintf(
@@ -572,7 +615,7 @@ static void begin(text *header, text *converters, const char *module) {
 }
 
 static int32_t all_print(const opgraft_module *module, FILE *header,
-                         FILE *converters) {
+                         FILE *converters, FILE *shapes) {
   int32_t written = 0;
   bool is_begun = false;
   text table = {0};
@@ -584,6 +627,7 @@ static int32_t all_print(const opgraft_module *module, FILE *header,
       cli_note("GE: without %s: %s", g.info.name, limit);
     } else {
       prototype_print(header, &g);
+      infer_print(shapes, &g);
       converters_print(converters, opgraft_module_name(module), &g);
       written_print(table.to, &g, &is_begun);
       ++written;
@@ -598,22 +642,28 @@ static int32_t all_print(const opgraft_module *module, FILE *header,
 }
 
 int cli_gen_ge(const opgraft_module *module, const char *header_path,
-               const char *converters_path) {
-  text header, converters;
-  begin(&header, &converters, opgraft_module_name(module));
-  const int32_t count = all_print(module, header.to, converters.to);
+               const char *converters_path, const char *shapes_path) {
+  text header, converters, shapes;
+  begin(&header, &converters, &shapes, opgraft_module_name(module),
+        header_path);
+  const int32_t count =
+      all_print(module, header.to, converters.to, shapes.to);
   fputs("\n}  // namespace ge\n", header.to);
+  fputs("\n}  // namespace ge\n", shapes.to);
   fclose(header.to);
+  fclose(shapes.to);
   fclose(converters.to);
   if (count == 0)
     cli_error("%s: GE can have none of its operators; the notes say why",
               opgraft_module_name(module));
   const bool is_right =
       count > 0 && cli_file_write(header_path, header.bytes, header.size) &&
-      cli_file_write(converters_path, converters.bytes, converters.size);
+      cli_file_write(converters_path, converters.bytes, converters.size) &&
+      cli_file_write(shapes_path, shapes.bytes, shapes.size);
   if (is_right)
-    cli_note("%s, %s: %d operator%s", header_path, converters_path, (int)count,
-             cli_plural(count));
+    cli_note("%s, %s, %s: %d operator%s", header_path, converters_path,
+             shapes_path, (int)count, cli_plural(count));
+  free(shapes.bytes);
   free(header.bytes);
   free(converters.bytes);
   return is_right ? CLI_OK : CLI_FAILED;

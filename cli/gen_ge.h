@@ -8,9 +8,14 @@
 #include <opgraft/opgraft.h>
 
 // Writes a REG_OP prototype of each operator to `header`, and a converter from
-// its FX node to `converters`. An operator that GE cannot have is left out,
+// its FX node to `converters`, what gives types and shapes of its results to
+// `shapes` (C++). An operator that GE cannot have is left out,
 // with a note that says why. Prints what is wrong; an exit code.
 int cli_gen_ge(const opgraft_module *module, const char *header,
-               const char *converters);
+               const char *converters, const char *shapes);
+
+// Of every such C++ file the part after the types, up to the operators; a NULL
+// ends it.
+extern const char *const cli_ge_infer_text[];
 
 #endif  // OPGRAFT_CLI_GEN_GE_H

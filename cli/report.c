@@ -166,14 +166,6 @@ int cli_report(const cli_args *args, const char *events) {
   return result;
 }
 
-bool cli_report_row(const char *events) {
-  opgraft_report *report = report_open(events);
-  const bool is_done =
-      report != NULL && form_write(report, OPGRAFT_REPORT_ROW, NULL);
-  opgraft_report_release(report);
-  return is_done;
-}
-
 int32_t cli_report_root_count(const char *events) {
   opgraft_report *report = report_open(events);
   const int32_t count = report != NULL ? opgraft_report_root_count(report) : -1;

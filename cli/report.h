@@ -30,8 +30,6 @@ bool cli_report_outputs_check(const cli_args *args, const char *const *written,
 // Reports on an event file as the options of CLI_REPORT_OPTIONS ask. Prints;
 // CLI_FINDINGS where a limit is not kept.
 int cli_report(const cli_args *args, const char *events);
-// One row of the table of `opgraft doctor --suite`. Prints; says what failed.
-bool cli_report_row(const char *events);
 // How many root causes an event file has; -1, and prints, where it has no form.
 int32_t cli_report_root_count(const char *events);
 // `opgraft doctor --compare`: what changed between two event files. Prints.

@@ -105,6 +105,10 @@ bool og_report_is_degraded(const opgraft_report *report) {
   return false;
 }
 
+const char *og_report_eager(const opgraft_report *report) {
+  return report->joined.has_hlo ? "LazyTensor" : "eager";
+}
+
 bool og_report_is_loss(const opgraft_report *report) {
   const og_joined *joined = &report->joined;
   return og_joined_times(joined) == OG_TIMES_DIFFERENT &&
@@ -127,7 +131,7 @@ void og_report_verdict_add(og_text *out, const opgraft_report *report) {
   } else {
     og_text_add_fixed(out, joined->eager_ns.median / joined->compiled_ns.median,
                       2);
-    og_text_add(out, " times eager's speed");
+    og_text_addf(out, " times %s's speed", og_report_eager(report));
   }
 }
 

@@ -33,6 +33,8 @@ bool og_report_is_degraded(const opgraft_report *report);
 // One sentence of what the times say: a net loss, a gain, or why neither can
 // be told. Both times were measured.
 void og_report_verdict_add(og_text *out, const opgraft_report *report);
+// The word for what was not compiled.
+const char *og_report_eager(const opgraft_report *report);
 bool og_report_is_loss(const opgraft_report *report);
 // A time, and half the range of its middle half in percent: "1.20 ms +- 3 %".
 void og_spread_add(og_text *out, const og_spread *spread);

@@ -72,7 +72,7 @@ static void verdict(og_text *out, const opgraft_report *report) {
     og_text_add(out, "No time was measured.</p>\n");
     return;
   }
-  og_text_add(out, "Eager ");
+  og_text_add(out, j->has_hlo ? "LazyTensor " : "Eager ");
   og_spread_add(out, &j->eager_ns);
   og_text_add(out, ", now ");
   og_spread_add(out, &j->compiled_ns);
@@ -114,6 +114,10 @@ static void waterfall(og_text *out, const opgraft_report *report) {
             note.data ? note.data : "");
   out->failed |= note.failed;
   og_text_reset(&note);
+  if (j->has_hlo) {
+    stage_add(out, "HLO graphs", j->compiled_hlo.graphs, "a step");
+    stage_add(out, "HLO graphs", j->lazy_hlo.graphs, "by LazyTensor tracing");
+  }
   stage_add(out, "kernels", j->kernel_count, "generated");
   stage_add(out, "library calls", j->extern_count, "and fallbacks");
   og_text_add(out, "</ul>\n");

@@ -66,6 +66,17 @@ static void stages(og_text *out, const opgraft_report *report) {
   og_json_int(out, "externs", j->extern_count);
   og_json_end(out, '}');
   og_json_line(out, 2);
+  if (j->has_hlo) {
+    og_json_begin(out, "hlo", '{');
+    og_json_int(out, "graphs", j->compiled_hlo.graphs);
+    og_json_int(out, "fallbacks", j->compiled_hlo.fallbacks);
+    og_json_int(out, "lazy_graphs", j->lazy_hlo.graphs);
+    og_json_int(out, "lazy_fallbacks", j->lazy_hlo.fallbacks);
+    og_json_int(out, "compiles", j->hlo_compiles);
+    og_json_number(out, "compile_s", j->hlo_compile_ns / 1e9, 6);
+    og_json_end(out, '}');
+    og_json_line(out, 2);
+  }
   const double captured = og_joined_captured(j);
   og_json_number(out, "captured_percent",
                  captured >= 0 ? captured * 100 : (double)NAN, 2);

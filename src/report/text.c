@@ -53,7 +53,7 @@ static void verdict(const page *p) {
     og_text_add(p->out, "no time was measured\n");
     return;
   }
-  og_text_add(p->out, "eager ");
+  og_text_addf(p->out, "%s ", og_report_eager(p->report));
   og_spread_add(p->out, &j->eager_ns);
   og_text_add(p->out, ", now ");
   og_spread_add(p->out, &j->compiled_ns);
@@ -77,6 +77,16 @@ static void waterfall(const page *p) {
                (int)j->fx_count, (int)j->backend_count);
   og_text_addf(p->out, "kernels %lld, library calls %lld",
                (long long)j->kernel_count, (long long)j->extern_count);
+  if (j->has_hlo) {
+    og_text_addf(p->out,
+                 "\nHLO graphs a step: %lld (%lld fallbacks), by LazyTensor "
+                 "tracing %lld (%lld); %lld compiled in ",
+                 (long long)j->compiled_hlo.graphs,
+                 (long long)j->compiled_hlo.fallbacks,
+                 (long long)j->lazy_hlo.graphs,
+                 (long long)j->lazy_hlo.fallbacks, (long long)j->hlo_compiles);
+    og_time_add(p->out, j->hlo_compile_ns);
+  }
   og_text_add(p->out, "\ncompile time: Dynamo ");
   og_time_add(p->out, j->dynamo_ns);
   og_text_add(p->out, ", backend ");

@@ -217,6 +217,19 @@ static void graphs_read(og_joined *joined, const og_places *places) {
   }
 }
 
+static void hlo_read(og_joined *joined) {
+  for (int32_t i = 0; i < og_trace_hlo_count(joined->trace); ++i) {
+    const og_trace_hlo *line = og_trace_hlo_at(joined->trace, i);
+    og_hlo *of = is_stage(line->mode, "compiled") ? &joined->compiled_hlo
+                                                  : &joined->lazy_hlo;
+    joined->has_hlo = true;
+    of->graphs += line->graphs;
+    of->fallbacks += line->fallbacks;
+    joined->hlo_compiles += line->compiles;
+    joined->hlo_compile_ns += (double)line->compile_ns;
+  }
+}
+
 // --- Fixes -------------------------------------------------------------------
 
 static int fix_rank(const og_trace_fix *fix) {
@@ -311,6 +324,7 @@ og_status og_trace_join(const og_trace *trace, og_joined *out_joined,
     frames_read(out_joined, &places);
     cold_read(out_joined, &places);
     graphs_read(out_joined, &places);
+    hlo_read(out_joined);
     totals_read(out_joined);
     is_done = og_gaps_read(out_joined, &places);
   }

@@ -36,6 +36,12 @@ typedef struct og_frames {
   int64_t unexplained;
 } og_frames;
 
+// What one step runs on an XLA device.
+typedef struct og_hlo {
+  int64_t graphs;
+  int64_t fallbacks;  // operators that run on the CPU
+} og_hlo;
+
 // The pointers stay valid as long as the trace.
 typedef struct og_joined {
   const og_trace *trace;
@@ -49,6 +55,11 @@ typedef struct og_joined {
   int64_t ops_inside;  // operators of one step in compiled regions
   int64_t ops_outside;
   bool has_ops;
+  bool has_hlo;
+  og_hlo compiled_hlo;
+  og_hlo lazy_hlo;  // of the eager step: LazyTensor tracing
+  int64_t hlo_compiles;
+  double hlo_compile_ns;
   og_spread eager_ns;  // of one step, all entries together
   og_spread compiled_ns;
   double reachable_ns;  // 0: not measured

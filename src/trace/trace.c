@@ -108,6 +108,11 @@ static const field ops_fields[] = {
     INT(og_trace_ops, inside),
     INT(og_trace_ops, outside),
 };
+static const field hlo_fields[] = {
+    INT(og_trace_hlo, entry),    TEXT(og_trace_hlo, mode),
+    INT(og_trace_hlo, graphs),   INT(og_trace_hlo, fallbacks),
+    INT(og_trace_hlo, compiles), INT(og_trace_hlo, compile_ns),
+};
 static const field spent_fields[] = {
     INT(og_trace_spent, entry), TEXT(og_trace_spent, file),
     INT(og_trace_spent, line),  TEXT(og_trace_spent, what),
@@ -154,8 +159,9 @@ static const field end_fields[] = {
 static const kind kinds[OG_TRACE_KIND_COUNT] = {
     KIND(run),    KIND(hook),  KIND(entry),  KIND(frame),
     KIND(cause),  KIND(graph), KIND(lower),  KIND(step),
-    KIND(mark),   KIND(ops),   KIND(spent),  KIND(fix),
-    KIND(source), KIND(note),  KIND(counts), KIND(end),
+    KIND(mark),   KIND(ops),   KIND(hlo),    KIND(spent),
+    KIND(fix),    KIND(source), KIND(note),  KIND(counts),
+    KIND(end),
 };
 
 static const char header[] = "opgraft-events 1";

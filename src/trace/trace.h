@@ -127,7 +127,18 @@ typedef struct og_trace_ops {
   int64_t outside;
 } og_trace_ops;
 
-// Time that one step spends in a fallback's operator or a skipped frame.
+// On an XLA device: what one step runs (mode "compiled", or "eager", which is
+// LazyTensor tracing), or, without a mode, what the script compiled.
+typedef struct og_trace_hlo {
+  int64_t entry;
+  const char *mode;
+  int64_t graphs;
+  int64_t fallbacks;  // operators that ran on the CPU
+  int64_t compiles;
+  int64_t compile_ns;
+} og_trace_hlo;
+
+// Time that one step spends in a fallback's operator.
 typedef struct og_trace_spent {
   int64_t entry;
   const char *file;
@@ -196,6 +207,7 @@ typedef enum og_trace_kind {
   OG_TRACE_STEP,
   OG_TRACE_MARK,
   OG_TRACE_OPS,
+  OG_TRACE_HLO,
   OG_TRACE_SPENT,
   OG_TRACE_FIX,
   OG_TRACE_SOURCE,
@@ -236,6 +248,7 @@ OG_TRACE_GETTER(lower, og_trace_lower, OG_TRACE_LOWER)
 OG_TRACE_GETTER(step, og_trace_step, OG_TRACE_STEP)
 OG_TRACE_GETTER(mark, og_trace_mark, OG_TRACE_MARK)
 OG_TRACE_GETTER(ops, og_trace_ops, OG_TRACE_OPS)
+OG_TRACE_GETTER(hlo, og_trace_hlo, OG_TRACE_HLO)
 OG_TRACE_GETTER(spent, og_trace_spent, OG_TRACE_SPENT)
 OG_TRACE_GETTER(fix, og_trace_fix, OG_TRACE_FIX)
 OG_TRACE_GETTER(source, og_trace_source, OG_TRACE_SOURCE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -227,7 +228,7 @@ def test_every_kind(program: Any, converters: dict[Any, Any]) -> None:
     notes = dict(line[len(NOTE):].split(": ", 1) for line in done.stderr.splitlines()
                  if line.startswith(NOTE))
     assert notes == LIMITS
-    assert "out.h, out.py: 5 operators" in done.stderr
+    assert "out.h, out.py, out.cc: 5 operators" in done.stderr
     found = prototypes(program.folder, [program.folder / "out.h"])
     assert list(found) == ["MixedGeKinds", "MixedGeAppend_List", "MixedGeWrite", "MixedGeMix",
                            "MixedGeMayBe"]
@@ -259,6 +260,93 @@ def test_every_kind(program: Any, converters: dict[Any, Any]) -> None:
                                       "y1": ["f32", "f64", "f16"], "y2": ["bool"]}
 
 
+# Reads a call a line: its operator, then `name type dims,` of each input, `name=n` of
+# each number; prints the outputs alike.
+DRIVER = r"""
+#include <iostream>
+#include <sstream>
+#include "out.h"
+static ge::TensorDesc read(std::istream &from) {
+  int64_t type, size;
+  std::vector<int64_t> dims;
+  from >> type;
+  while (from >> size) dims.push_back(size);
+  ge::TensorDesc desc;
+  desc.SetDataType(static_cast<ge::DataType>(type));
+  desc.SetShape(ge::Shape(dims));
+  return desc;
+}
+int main() {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::stringstream words(line);
+    std::string type, part;
+    std::getline(words, type, ';');
+    ge::Operator op;
+    while (std::getline(words, part, ';')) {
+      const size_t equals = part.find('=');
+      if (equals != std::string::npos) {
+        op.ints[part.substr(0, equals)] = std::stoll(part.substr(equals + 1));
+        continue;
+      }
+      std::stringstream entry(part);
+      std::string name;
+      entry >> name;
+      op.inputs[name].push_back(read(entry));
+    }
+    if (ge::infer_functions().at(type)(op) != ge::GRAPH_SUCCESS) {
+      std::cout << "refused\n";
+      continue;
+    }
+    const char *before = "";
+    for (auto &[name, descs] : op.outputs) {
+      std::cout << before << name << ' ' << descs[0].GetDataType();
+      for (int64_t size : descs[0].GetShape().GetDims()) std::cout << ' ' << size;
+      before = ";";
+    }
+    std::cout << '\n';
+  }
+}
+"""
+F32, BF16, I64, U8 = (DTYPES.index(name) for name in ("f32", "bf16", "i64", "u8"))
+SHAPES = {
+    # Optionals given and missing, written arguments, lists, promotion.
+    f"MixedGeKinds;x {F32} 2 3 5;bias {F32} 5;n=2": f"y {F32} 2 3 5",
+    f"MixedGeKinds;x {BF16} 4 5;n=2": f"y {BF16} 4 5",
+    f"MixedGeAppend_List;cache {F32} 7;rows {F32} 3;rows {F32} 4": f"cache {F32} 7;cache_size {I64}",
+    f"MixedGeWrite;x {F32} 9;y {U8} 9": f"x {F32} 9",
+    f"MixedGeWrite;x {F32} 9;y {U8} 8": "refused",
+    f"MixedGeMix;x {F32} 4;y {DTYPES.index('f64')} 4": f"y1 {DTYPES.index('f64')} 4;y2 {DTYPES.index('bool')} 4",
+    # Sizes that are not known yet.
+    f"MixedGeKinds;x {F32} -1 3 5;n=2": f"y {F32} -1 3 5",
+    f"MixedGeMayBe;x {F32} -1;has_n=0": f"y {F32} -1",
+}
+
+
+def test_types_and_shapes(program: Any) -> None:
+    (program.folder / "mixed_ge.c").write_text(MIXED)
+    program.ok("build", "mixed_ge.c")
+    program.ok("gen", "--target", "ge", "mixed_ge.so", "-o", "out")
+    (program.folder / "driver.cc").write_text(DRIVER)
+    package = pathlib.Path(opgraft.__file__).parent
+    library = next(package.glob("lib*/libopgraft.so"), None) or next(
+        pathlib.Path(os.environ["OPGRAFT_BUILD"]).rglob("libopgraft.so"))
+    subprocess.run(
+        [shutil.which("c++") or "g++", "-std=c++17", "-Wall", "-Wextra", "-Werror",
+         f"-I{HERE / 'ge'}", f"-I{HERE.parents[1] / 'include'}", "driver.cc", "out.cc", library,
+         f"-Wl,-rpath,{library.parent}", f'-DOPGRAFT_MODULE="{program.folder}/mixed_ge.so"',
+         "-o", "driver"], check=True, cwd=program.folder)
+    done = subprocess.run([program.folder / "driver"], input="\n".join(SHAPES) + "\n",
+                          capture_output=True, text=True, check=True)
+    assert dict(zip(SHAPES, done.stdout.splitlines())) == SHAPES
+    assert "y[N]: N is 8 here" in done.stderr
+
+
+def test_a_file_of_the_operator_library(program: Any) -> None:
+    """It needs more than its own text: what was built of it is taken."""
+    program.ok("gen", "--target", "ge", HERE.parents[1] / "ops" / "rms_norm.c", "-o", "norm")
+    assert "REG_OP(RmsNormRmsNorm)" in (program.folder / "norm.h").read_text()
+
+
 def test_a_c_file_is_built_first(program: Any) -> None:
     shutil.copy(HERE.parent / "conformance" / "scale.c", program.folder)
     program.ok("gen", "--target", "ge", "scale.c", "-o", "scale_ge")
@@ -270,7 +358,7 @@ def test_what_is_refused(program: Any) -> None:
     shutil.copy(HERE.parent / "conformance" / "scale.c", program.folder)
     assert "--target is 'mlir', expected ge, stablehlo or c" in program.fails(
         2, "gen", "--target", "mlir", "scale.c", "-o", "x")
-    assert "with -o OUT they are OUT.h and OUT.py" in program.fails(
+    assert "with -o OUT they are OUT.h, OUT.py and OUT.cc" in program.fails(
         2, "gen", "--target", "ge", "scale.c")
     (program.folder / "none.c").write_text(MIXED[:MIXED.index("    OP(\"kinds")] +
                                            MIXED[MIXED.index("    OP(\"number"):])

@@ -7,7 +7,8 @@ WHEEL is torch-npu's (`pip download --no-deps torch-npu==2.13.0`, 44 MB). Its
 Python and CANN's headers are unpacked; the four native modules are stubs, of
 which one answers what is registered from the REG_OP text. Then:
 
-- every prototype compiles against the wheel's operator_reg.h;
+- every prototype and InferShape function compiles against the wheel's
+  operator_reg.h;
 - every converter builds its GE graph, with and without its optionals: inputs,
   outputs and attributes are in order what the prototype has;
 - whole functions are compiled by TorchAir's own backend up to the native load:
@@ -134,13 +135,14 @@ def generated(build: pathlib.Path, module: pathlib.Path, folder: pathlib.Path
     return done.returncode == 0
 
 
-def header_compiles(folder: pathlib.Path, name: str) -> None:
+def text_compiles(folder: pathlib.Path, name: str) -> None:
+    """The prototypes, and what gives types and shapes of results."""
     include = folder / "torch_npu/include"
     done = subprocess.run(
-        ["c++", "-std=c++17", "-fsyntax-only", "-x", "c++", f"-I{include}",
-         f"-I{include}/third_party/acl/inc", folder / f"{name}.h"],
-        capture_output=True, text=True)
-    note(f"{name}.h", done.returncode == 0, done.stderr[:2000])
+        ["c++", "-std=c++17", "-fsyntax-only", f"-I{include}",
+         f"-I{include}/third_party/acl/inc", f"-I{ROOT}/include",
+         folder / f"{name}.cc"], capture_output=True, text=True)
+    note(f"{name}.cc", done.returncode == 0, done.stderr[:2000])
 
 
 def converters_import(folder: pathlib.Path, name: str) -> list[Any]:
@@ -297,7 +299,7 @@ def main() -> int:
         modules = [m for m in modules if generated(build, m, folder)]
         registered: dict[str, Prototype] = {}
         for module in modules:
-            header_compiles(folder, module.stem)
+            text_compiles(folder, module.stem)
             registered |= prototypes_read(
                 (folder / f"{module.stem}.h").read_text())
         torchair = torchair_import(folder, registered)

@@ -3,7 +3,7 @@
 
 The same as `opgraft doctor`, which it starts; --record, which that
 program passes, means: run the script with hooks, and write the event file; with
---verify, try fixes for what stands in it.
+--verify, try fixes for what stands in it. --rows is its --suite.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import os
 import sys
 from pathlib import Path
 
-from . import _run
+from . import _run, _suite
 
 
 def main() -> int:
     words = sys.argv[1:]
+    if words[:1] == ["--rows"]:
+        return _suite.main(words[1:])
     if words[:1] != ["--record"]:
         program = _run.program()
         os.environ["OPGRAFT_PYTHON"] = sys.executable
@@ -31,9 +33,12 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=60,
                         help="seconds for trying fixes")
     parser.add_argument("--apply", help="write verified fixes to a patch file")
+    parser.add_argument("--backend", help="of every torch.compile")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     args = parser.parse_args(words)
+    if args.backend is not None and not _run.choose(args.backend):
+        return _run.CANNOT_RUN
     if args.verify:
         from . import _verify
 

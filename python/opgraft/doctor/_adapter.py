@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from . import _inductor
+from . import _backends
 from ._hook import Hook, Installed
-from ._record import Recorder, backend_name
+from ._record import MODE_IS_ACTIVE, Recorder, backend_name
 
 # --- Frames -------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ def _bracket(recorder: Recorder, inner: Callable[..., Any], self: Any,
         if getattr(result, "guarded_code", result) is not None:
             outcome = "compiled"
         else:
-            reason = getattr(result, "skip_reason", None) or ""
+            reason = getattr(result, "skip_reason", "not said") or ""
             outcome = "failed" if made.error else "skipped"
         return result
     except Exception as error:
@@ -96,8 +96,26 @@ def _catch(recorder: Recorder, inner: Callable[..., Any]) -> Any:
     return call
 
 
+def _catch_2_9(recorder: Recorder, inner: Callable[..., Any]) -> Any:
+    """CatchErrorsWrapper.__call__ of a torch that says nothing of a frame that
+    it turns away; a dispatch mode that is active is seen here."""
+
+    @functools.wraps(inner)
+    def call(self: Any, frame: Any, *args: Any) -> Any:
+        from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+
+        if not recorder.is_paused and is_in_torch_dispatch_mode(
+                include_infra_modes=False):
+            with recorder.cost():
+                recorder.frame_untried(frame.f_code, sys._getframe(1),
+                                       MODE_IS_ACTIVE)
+        return inner(self, frame, *args)
+
+    return call
+
+
 _UNCOUNTED = ("frame has already started executing", "frame is in the Dynamo",
-              "Dynamo tracing is disabled", "non-infra torch dispatch mode",
+              "Dynamo tracing is disabled", MODE_IS_ACTIVE,
               "frame is a namedtuple", "__init__ of a traceable wrapper")
 
 
@@ -118,6 +136,29 @@ def _log_break(recorder: Recorder, inner: Callable[..., Any]) -> Any:
             with recorder.cost():
                 recorder.broke(error)
         return inner(self, *args, **kwargs)
+
+    return call
+
+
+class _Said(Exception):
+    """A break of which only the text and the stack are told."""
+
+    def __init__(self, text: str, stack: Any) -> None:
+        super().__init__(text)
+        self.real_stack = stack
+
+
+def _log_break_2_9(recorder: Recorder, inner: Callable[..., Any]) -> Any:
+    """log_graph_break, a function that is not given the exception."""
+
+    @functools.wraps(inner)
+    def call(code_options: Any, reason: str = "", exc_info: bool = False,
+             user_stack: Any = None) -> Any:
+        if not recorder.is_paused:
+            with recorder.cost():
+                stack = torch._guards.TracingContext.extract_stack()
+                recorder.broke(_Said(reason, user_stack or stack))
+        return inner(code_options, reason, exc_info, user_stack)
 
     return call
 
@@ -212,10 +253,25 @@ _HOOKS_2_13 = (
     Hook("graphs", "torch._dynamo.output_graph",
          "OutputGraph.call_user_compiler", _call_backend),
 )
-# The self-test has the last word; so it has for a torch that is newer than this
-# table.
-ADAPTERS = {"2.13": _HOOKS_2_13, "2.14": _HOOKS_2_13}
-NEWEST = "2.14"
+_OLD = {
+    "skips": Hook("skips", _CONVERT, "CatchErrorsWrapper.__call__",
+                  _catch_2_9),
+    "breaks": Hook("breaks", _SYMBOLIC, "log_graph_break", _log_break_2_9),
+}
+# The self-test has the last word; so it has for a torch that this table lacks.
+ADAPTERS = {
+    "2.9": tuple(_OLD.get(hook.name, hook) for hook in _HOOKS_2_13),
+    **dict.fromkeys(("2.13", "2.14", "2.15"), _HOOKS_2_13),
+}
+OLDEST, NEWEST = "2.9", "2.15"
+
+
+def refuse_older() -> None:
+    """ImportError on a torch whose failures would be reported wrongly."""
+    if tuple(map(int, version().split("."))) < tuple(
+            map(int, OLDEST.split("."))):
+        raise ImportError(f"opgraft.doctor needs torch {OLDEST} or newer, found "
+                          f"{torch.__version__}")
 
 
 def version() -> str:
@@ -226,6 +282,6 @@ def install(recorder: Recorder) -> Installed:
     installed = Installed()
     for hook in ADAPTERS.get(version(), ADAPTERS[NEWEST]):
         installed.put(hook, recorder)
-    for hook in _inductor.HOOKS:
+    for hook in _backends.HOOKS:
         installed.put_later(hook, recorder)
     return installed

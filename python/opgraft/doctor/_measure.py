@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from . import _openxla
 from ._events import Writer
 from ._record import Entry, Recorder
 
@@ -77,6 +78,7 @@ class Step:
             self.forward_ns = time.perf_counter_ns() - begin
             if entry.grad:
                 _backward(result)
+        _openxla.settle()
         return result
 
 
@@ -182,6 +184,7 @@ def measure(recorder: Recorder, writer: Writer, runs: int) -> float:
     entries = [e for e in recorder.entries if e.place.file or e.fn]
     fixed = Fixed()
     recorder.is_paused = True
+    _openxla.write_compiles(writer)
     try:
         for entry in entries:
             if runs > 0:
@@ -208,6 +211,9 @@ def _measure_entry(recorder: Recorder, writer: Writer, entry: Entry,
             _steps(writer, step, runs, budget_s / 2, fixed)
             _marks(recorder, writer, step, runs, budget_s / 4)
             _operators(recorder, writer, step)
+            for mode, (call, stance) in _modes(step).items():
+                with torch.compiler.set_stance(stance):
+                    _openxla.write_counts(writer, entry, mode, call)
     except Exception as error:  # whatever the user's code may raise
         recorder.note(
             f"{entry.place.function} could not be called again, so its times "
@@ -311,8 +317,10 @@ def _operators(recorder: Recorder, writer: Writer, step: Step) -> None:
             inside = 0
             with torch.autograd.profiler.profile() as profile:
                 step.compiled(*step.entry.args, **step.entry.kwargs)
+                _openxla.settle()
     outside = sum(
         "::" in event.name and event.name != REGION
         and event.cpu_parent is None
         for event in profile.function_events)
     writer.line("ops", entry=step.entry.id, inside=inside, outside=outside)
+    _openxla.write_spent(recorder, writer, step.entry, profile.function_events)

@@ -88,6 +88,7 @@ class Region:
     scope: dict[str, Any]
     name: str
     ops: int
+    entry: int
 
 
 class Recorder:
@@ -105,6 +106,9 @@ class Recorder:
         self._seen_sources: set[tuple[str, int]] = set()
         self.entries: list[Entry] = []
         self.regions: dict[int, Region] = {}
+        self.lowering = 0  # the graph that a backend lowers at its first call
+        # The operators that stayed with PyTorch, in the order of the graphs.
+        self.left_out: list[tuple[int, Place, str]] = []
         self.hooks_ns = 0
         self.compile_ns = 0
         self.is_paused = False
@@ -198,7 +202,7 @@ class Recorder:
         entry.skip_reason = reason
         place = _places.definition(code)
         id = self._next("frame")
-        if reason.startswith(_MODE_IS_ACTIVE):
+        if reason.startswith(MODE_IS_ACTIVE):
             self._mode_is_active(entry, id, reason)
         self._writer.line(
             "frame", id=id, entry=entry.id,
@@ -305,7 +309,7 @@ class Recorder:
         self, stage: str, site: Site | None, *, title: str, text: str = "",
         id: str = "", frame: int = 0, graph: int = 0, entry: int = 0,
         guard: str = "", op: str = "",
-    ) -> None:
+    ) -> Place:
         of = self._entry_at(entry)
         if of is not None:
             of.is_explained = True
@@ -322,6 +326,7 @@ class Recorder:
             guard=guard, op=op,
         )
         self._source(place)
+        return place
 
     def _source(self, place: Place) -> None:
         """The lines around a site, for the reports that show them."""
@@ -451,7 +456,8 @@ class Recorder:
             entry = self._entry_at(made.entry)
             if entry is not None and ops:
                 entry.is_captured = True
-        self.regions[id] = Region(id, scope, name, ops)
+        self.regions[id] = Region(id, scope, name, ops,
+                                  made.entry if made else 0)
         self._graph_line(id, "graph", id=id, frame=made.id if made else 0,
                          ops=ops, border_bytes=border_bytes, ns=ns,
                          backend=backend)
@@ -511,8 +517,9 @@ class Recorder:
 
     def fell_back(self, graph: int, op: str, stack_trace: str, title: str,
                   text: str) -> None:
-        self.cause("backend", _places.site_of(_places.places_of_text(
+        place = self.cause("backend", _places.site_of(_places.places_of_text(
             stack_trace)), title=title, text=text, op=op, graph=graph)
+        self.left_out.append((graph, place, op))
 
     def refused(self, graph: int, title: str, text: str) -> None:
         """The backend refuses a mode: at the line that its reason names, else
@@ -560,9 +567,9 @@ def _callable_place(fn: Any) -> Place:
 
 def backend_name(compiler: Any) -> str:
     """What torch.compile was asked for: "inductor", or the function's name."""
-    from torch._dynamo.eval_frame import innermost_backend
-
-    fn = innermost_backend(compiler)
+    fn = compiler
+    while hasattr(fn, "_torchdynamo_orig_backend"):
+        fn = fn._torchdynamo_orig_backend
     return str(getattr(fn, "compiler_name", None)
                or getattr(fn, "__name__", type(fn).__name__))
 
@@ -605,7 +612,7 @@ _AUTOGRAD = re.compile(
     "double backward|donated buffer|inplace operation|backward formula|"
     "register_autograd|saved_tensors_hooks|does not require grad|"
     "derivative for .* is not implemented|Trying to backward")
-_MODE_IS_ACTIVE = "non-infra torch dispatch mode"
+MODE_IS_ACTIVE = "non-infra torch dispatch mode"
 _FROM_BREAK = re.compile(r"\b___stack\d+\b")  # what a break left behind
 _GUARD_LINE = re.compile(r"# ([^#\n]+?):(\d+) in ([\w<>]+)")
 _NO_BYTECODE = "Missing bytecode handler"

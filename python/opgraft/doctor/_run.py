@@ -20,8 +20,7 @@ from typing import Any
 
 import torch
 
-from .._base import host
-from . import _adapter, _logs, _measure, _selftest
+from . import _adapter, _backends, _logs, _measure, _selftest
 from ._events import Writer
 from ._record import Recorder
 from ._source import Texts
@@ -49,13 +48,24 @@ def leave_caches_out() -> None:
     os.environ.setdefault("TORCHINDUCTOR_AUTOGRAD_CACHE", "0")
 
 
+def choose(backend: str) -> bool:
+    """Lets torch.compile use this backend; prints why it cannot."""
+    try:
+        _adapter.refuse_older()
+        _backends.choose(backend)
+    except (ImportError, _backends.Missing) as error:
+        print(f"opgraft doctor: {error}", file=sys.stderr)
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def recording(path: str | os.PathLike[str], runs: int, script: str = "",
               arguments: str = "", is_tested: bool = False
               ) -> Iterator[Recorder]:
     """Hooks around the body; then the times; all in the event file `path`.
     The hooks test themselves first, unless a run before did."""
-    host.exchange()  # what an older torch does would be reported wrongly
+    _adapter.refuse_older()
     leave_caches_out()
     # PyTorch's profiler says on stderr when it begins and ends.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -118,7 +128,7 @@ def script(path: str, arguments: list[str], events: str, runs: int,
               file=sys.stderr)
         return CANNOT_RUN
     try:
-        host.exchange()
+        _adapter.refuse_older()
     except ImportError as error:
         print(f"opgraft doctor: {error}", file=sys.stderr)
         return CANNOT_RUN

@@ -100,14 +100,14 @@ def test_a_torch_that_is_too_old(tmp_path: Path) -> None:
     """Nothing is run, and nothing said of the script that may be false."""
     (tmp_path / "script.py").write_text("print('it ran')\n")
     (tmp_path / "sitecustomize.py").write_text(
-        "import torch\ndel torch.Tag.out\n")
+        "import torch\ntorch.__version__ = '2.8.0'\n")
     done = subprocess.run(
         [sys.executable, "-m", "opgraft.doctor", "script.py"],
         capture_output=True, text=True, cwd=tmp_path, env=os.environ | {
             "PYTHONPATH": os.pathsep.join(
                 [str(tmp_path), os.environ.get("PYTHONPATH", "")])})
     assert done.returncode == 2 and done.stdout == ""
-    assert "opgraft doctor: opgraft needs torch 2.13 or newer, found" in (
+    assert "opgraft doctor: opgraft.doctor needs torch 2.9 or newer, found" in (
         done.stderr)
 
 
