@@ -450,8 +450,8 @@ int cli_compile(const cli_compile_job *job) {
 // --- Modules -----------------------------------------------------------------
 
 // What CMake built of a file of the operator library, which links more than a
-// file of its own; NULL where `path` is no such file, or this program was not
-// built beside it.
+// file of its own. NULL: `path` is another file, or this program was not built
+// beside it.
 static char *library_object(const char *path, const char *dot) {
   const char *name = cli_base_name(path);
   const char *include = cli_include_folder();

@@ -42,8 +42,8 @@ typedef struct cli_module {
   opgraft_module *module;
 } cli_module;
 
-// Loads a shared object, or builds a C file to a temporary and loads that; one
-// of the operator library is what CMake built of it.
+// Loads a shared object, or builds a C file to a temporary and loads that; of a
+// file of the operator library, loads what CMake built.
 // Prints what is wrong and returns false.
 bool cli_module_open(const char *path, cli_module *out_module);
 void cli_module_close(cli_module *module);

@@ -17,6 +17,7 @@
 
 #include "bind.h"
 #include "cli.h"
+#include "gen_ge_infer.h"
 
 // --- Words of GE -------------------------------------------------------------
 
@@ -537,7 +538,9 @@ static void infer_print(FILE *to, const ge_op *g) {
           g->type, g->info.name);
   for (int32_t i = 0; i < g->output_count; ++i)
     fprintf(to, "%s\"%s\"",
-            i == g->info.mutated_count ? "}, {" : i > 0 ? ", " : "",
+            i == g->info.mutated_count ? "}, {"
+            : i > 0                    ? ", "
+                                       : "",
             g->outputs[i].name);
   fprintf(to, "%s});\n}\nCOMMON_INFER_FUNC_REG(%s, Infer%s);\n",
           g->output_count == g->info.mutated_count ? "}, {" : "", g->type,
@@ -646,8 +649,7 @@ int cli_gen_ge(const opgraft_module *module, const char *header_path,
   text header, converters, shapes;
   begin(&header, &converters, &shapes, opgraft_module_name(module),
         header_path);
-  const int32_t count =
-      all_print(module, header.to, converters.to, shapes.to);
+  const int32_t count = all_print(module, header.to, converters.to, shapes.to);
   fputs("\n}  // namespace ge\n", header.to);
   fputs("\n}  // namespace ge\n", shapes.to);
   fclose(header.to);

@@ -14,8 +14,4 @@
 int cli_gen_ge(const opgraft_module *module, const char *header,
                const char *converters, const char *shapes);
 
-// Of every such C++ file the part after the types, up to the operators; a NULL
-// ends it.
-extern const char *const cli_ge_infer_text[];
-
 #endif  // OPGRAFT_CLI_GEN_GE_H

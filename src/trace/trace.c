@@ -157,11 +157,10 @@ static const field end_fields[] = {
   }
 // In the order of og_trace_kind.
 static const kind kinds[OG_TRACE_KIND_COUNT] = {
-    KIND(run),    KIND(hook),  KIND(entry),  KIND(frame),
-    KIND(cause),  KIND(graph), KIND(lower),  KIND(step),
-    KIND(mark),   KIND(ops),   KIND(hlo),    KIND(spent),
-    KIND(fix),    KIND(source), KIND(note),  KIND(counts),
-    KIND(end),
+    KIND(run),    KIND(hook),  KIND(entry), KIND(frame),  KIND(cause),
+    KIND(graph),  KIND(lower), KIND(step),  KIND(mark),   KIND(ops),
+    KIND(hlo),    KIND(spent), KIND(fix),   KIND(source), KIND(note),
+    KIND(counts), KIND(end),
 };
 
 static const char header[] = "opgraft-events 1";

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`opgraft doctor --backend openxla` against torch_xla's own metrics.
 
-    python tests/peers/openxla.py [--runs 5] [--only NAME ...] [--out]
+    python tests/peers/openxla.py [--runs 5] [--only NAME ...] [--out [--times]]
 
 The Python that runs this has torch 2.9, torch-xla 2.9 and transformers, and
 opgraft on its path; the program is $OPGRAFT_PROGRAM. Each model of
-openxla_models.py is reported on by doctor, and in another process without it
+openxla_models.py is reported on by doctor, and in a process without it
 counted: FX graphs by torch._dynamo.explain, HLO graphs of a step, HLO compiles
 and operators that fell back by torch_xla's metrics, compiled and by LazyTensor
 tracing. All must be equal, and what is planted be named with line and stage.
 --out writes docs/results/openxla.json, docs/pictures/openxla.svg and
-docs/openxla.md. Ends with `N passed, N failed`.
+docs/openxla.md, with times (of a machine that does nothing else) on --times.
+Ends with `N passed, N failed`.
 """
 
 from __future__ import annotations
@@ -50,11 +51,10 @@ def note(name: str, is_right: bool, said: str) -> None:
 
 
 def counted(name: str) -> dict[str, int]:
-    """In a process of its own, which has compiled nothing."""
     import torch_xla
     from torch_xla.debug import metrics
 
-    torch.set_default_device("xla")
+    torch._dynamo.reset()
     call = models.maker(name)
 
     def metric(what: str) -> int:
@@ -71,7 +71,8 @@ def counted(name: str) -> dict[str, int]:
                 if n.startswith("aten::"))
 
         before = seen()
-        call(wrap)
+        result = call(wrap)  # LazyTensor runs what is alive
+        models.backward(result)
         after = seen()
         return after[0] - before[0], after[1] - before[1]
 
@@ -101,12 +102,13 @@ def counted(name: str) -> dict[str, int]:
             "lazy_graphs": lazy_graphs, "lazy_fallbacks": lazy_fallbacks}
 
 
-def peer(name: str) -> dict[str, int]:
-    done = subprocess.run([sys.executable, __file__, "--count", name],
-                          capture_output=True, text=True, env=ENVIRONMENT)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr[-2000:])
-    return json.loads(done.stdout.strip().splitlines()[-1])
+def peers(names: list[str]) -> dict[str, dict[str, int]]:
+    """In a process that doctor never touched."""
+    done = subprocess.run([sys.executable, __file__, "--count", *names],
+                          stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    lines = [line.split(" ", 1) for line in done.stdout.splitlines()
+             if line.split(" ", 1)[0] in names]
+    return {name: json.loads(text) for name, text in lines}
 
 
 # --- With doctor --------------------------------------------------------------
@@ -154,12 +156,11 @@ PAGE = """# Two stages of openxla
 
 {says}
 
-| Model | FX graphs | HLO graphs | by LazyTensor | fall back in a step | HLO compiles, s | LazyTensor, ms a step | openxla, ms a step | where they part |
-|---|---|---|---|---|---|---|---|---|
+| Model | FX graphs | HLO graphs | run in a step | by LazyTensor | fall back in a step | HLO compiles | {head}where they part |
+|---|---|---|---|---|---|---|---|{line}
 {rows}
-
-A time is a dash where doctor calls it too noisy to say which of the two is faster.
 """
+TIMES = "LazyTensor, ms a step | openxla, ms a step | "
 
 
 def says(found: dict[str, Any]) -> str:
@@ -176,20 +177,19 @@ def says(found: dict[str, Any]) -> str:
             "Dynamo makes more graphs than LazyTensor tracing.")
 
 
-def row(name: str, report: dict[str, Any]) -> str:
+def row(name: str, report: dict[str, Any], has_times: bool) -> str:
     fx, backend, lazy = _suite.counts(report)
-    verdict = report["verdict"]
-    is_told = verdict["eager_ms"] is not None and not verdict["is_too_noisy"]
-    times = [f"{verdict[key]:.3g}" if is_told else "-"
-             for key in ("eager_ms", "compiled_ms")]
+    hlo, verdict = report["hlo"], report["verdict"]
+    times = [f"{verdict[key]:.3g}" for key in ("eager_ms", "compiled_ms")
+             if has_times]
     parts = [part.replace("|", " ")[:90] for part in _suite.parts(report)]
-    return " | ".join(["| " + name, str(fx), str(backend), str(lazy),
-                       str(report["hlo"]["fallbacks"]),
-                       f"{report['hlo']['compile_s']:.2f}", *times,
+    return " | ".join(["| " + name, str(fx), str(backend), str(hlo["graphs"]),
+                       str(lazy), str(hlo["fallbacks"]), str(hlo["compiles"]),
+                       *times,
                        "<br>".join(f"`{p}`" for p in parts) + " |"])
 
 
-def write(found: dict[str, Any]) -> None:
+def write(found: dict[str, Any], has_times: bool) -> None:
     import results
     import torch_xla
 
@@ -197,42 +197,46 @@ def write(found: dict[str, Any]) -> None:
                             capture_output=True, text=True).stdout.strip()
     versions = {"torch": torch.__version__, "xla": torch_xla.__version__,
                 "commit": commit, "processor": results.processor()}
-    kept = {name: {key: r[key] for key in ("graphs", "hlo", "verdict")}
-            | {"parts": _suite.parts(r)} for name, r in found.items()}
+    kept = {name: {"graphs": r["graphs"], "parts": _suite.parts(r), "hlo": {
+        key: value for key, value in r["hlo"].items()
+        if has_times or key != "compile_s"}} | (
+            {"verdict": r["verdict"]} if has_times else {})
+            for name, r in found.items()}
     results.write("openxla", [ROOT / "python/opgraft/doctor", HERE],
                   {**versions, "passed": tally[True], "failed": tally[False],
                    "models": kept})
     (ROOT / "docs/pictures/openxla.svg").write_text(_suite.plot(found))
     (ROOT / "docs/openxla.md").write_text(PAGE.format(
         **versions, count=len(found), passed=tally[True], failed=tally[False],
-        says=says(found), rows="\n".join(map(row, found, found.values()))))
+        says=says(found), head=TIMES * has_times, line="---|---|" * has_times,
+        rows="\n".join(row(n, r, has_times) for n, r in found.items())))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", nargs="*", default=list(NAMES))
-    parser.add_argument("--count")
+    parser.add_argument("--count", nargs="*")
     parser.add_argument("--out", action="store_true")
+    parser.add_argument("--times", action="store_true")
     args = parser.parse_args()
     if args.count:
-        print(json.dumps(counted(args.count)))
+        torch.set_default_device("xla")
+        for name in args.count:
+            print(name, json.dumps(counted(name)), flush=True)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         found, table = reports(args.only, args.runs, pathlib.Path(folder))
     print(table, end="", flush=True)
+    wanted = peers(args.only)
     for name in args.only:
-        try:
-            wanted = peer(name)
-        except RuntimeError as error:
-            note(name, False, str(error))
-            continue
-        if name in found:
-            check(name, found[name], wanted)
+        if name in found and name in wanted:
+            check(name, found[name], wanted[name])
         else:
-            note(name, False, "doctor has no report")
+            note(name, False, "doctor has no report" if name in wanted else
+                 "the counts ended early")
     if args.out:
-        write(found)
+        write(found, args.times)
     print(f"torch {torch.__version__}: {len(found)} models")
     print(f"{tally[True]} passed, {tally[False]} failed")
     return int(tally[False] > 0)

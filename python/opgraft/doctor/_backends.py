@@ -59,7 +59,7 @@ def choose(name: str) -> None:
             kwargs.pop(word, None)
         return inner(model, **{**kwargs, "backend": name})
 
-    setattr(torch, "compile", compile)
+    vars(torch)["compile"] = compile
     if row.device:
         torch.set_default_device(row.device)
 
@@ -88,7 +88,8 @@ def _report(recorder: Recorder, graph: Any, partitions: Any) -> None:
     for node in graph.graph.nodes:
         if node.op == "call_function" and node not in taken and \
                 node.target is not operator.getitem:
-            name = getattr(node.target, "name", lambda: str(node.target))()
+            name = node.target.name() if hasattr(node.target, "name") else str(
+                node.target)
             recorder.fell_back(
                 id, name, node.meta.get("stack_trace") or "",
                 "the backend does not take this operator",

@@ -7,13 +7,14 @@ from __future__ import annotations
 import argparse
 import html
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import _run
+from . import _run, _trial
 
 Report = dict[str, Any]
 _HEAD = (f"{'script':32}  frames skipped      fx backend  breaks  roots "
@@ -23,23 +24,24 @@ _HEAD = (f"{'script':32}  frames skipped      fx backend  breaks  roots "
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="opgraft doctor --suite")
     parser.add_argument("list")
-    parser.add_argument("--runs")
+    parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--backend")
     parser.add_argument("--json")
     parser.add_argument("--html")
     args = parser.parse_args(words)
-    options = [word for name in ("runs", "backend") if getattr(args, name)
-               for word in (f"--{name}", getattr(args, name))]
     try:
         lines = Path(args.list).read_text().splitlines()
     except OSError as error:
         print(f"opgraft doctor: {args.list}: {error.strerror}",
               file=sys.stderr)
         return _run.CANNOT_RUN
+    if args.backend is not None and not _run.choose(args.backend):
+        return _run.CANNOT_RUN
     scripts = [line.split() for line in lines
                if line.split() and line.split()[0][0] != "#"]
     print(_HEAD, flush=True)
-    found = {" ".join(script): _row(script, options) for script in scripts}
+    _trial.prepare()
+    found = {" ".join(script): _row(script, args.runs) for script in scripts}
     reports = {name: report for name, report in found.items() if report}
     if args.json:
         _write(args.json, json.dumps(reports, indent=1) + "\n")
@@ -55,23 +57,36 @@ def _write(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
 
 
-def _row(script: list[str], options: list[str]) -> Report:
+def _row(script: list[str], runs: int) -> Report:
     """Runs one script, and prints its line; {} where there is none."""
-    print(f"{script[0][-32:]:32} ", end="", flush=True)
+    print(f"{' '.join(script)[-32:]:32} ", end="", flush=True)
     with tempfile.TemporaryDirectory() as name:
         events = Path(name, "run.events")
-        ran = subprocess.run(
-            [sys.executable, "-m", "opgraft.doctor", "--record", str(events),
-             *options, "--", *script])
         done = subprocess.run(
             [_run.program(), "report", str(events), "--row", "-", "--json",
              str(events) + ".json"], capture_output=True, text=True) \
-            if ran.returncode != _run.CANNOT_RUN else None
+            if _ran(script, str(events), runs) else None
         if done is None or done.returncode == _run.CANNOT_RUN:
             print(done.stderr if done else "", end="\n", flush=True)
             return {}
         print(done.stdout, end="", flush=True)
         return json.loads(Path(str(events) + ".json").read_text())
+
+
+def _ran(script: list[str], events: str, runs: int) -> bool:
+    """In a forked child, since this process has imported what takes long."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            _trial.torch.set_num_threads(_trial.THREADS)
+            status = _run.script(script[0], script[1:], events, runs)
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]
+                                     ) != _run.CANNOT_RUN
 
 
 # --- The page -----------------------------------------------------------------

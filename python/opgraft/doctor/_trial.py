@@ -34,7 +34,7 @@ from ._source import Texts
 
 _IMPORTED = ("torch._dynamo", "torch._inductor.compile_fx",
              "torch._functorch.aot_autograd")
-THREADS = torch.get_num_threads()  # what a child has
+THREADS = torch.get_num_threads()  # of what a child runs
 PATIENCE = 10  # wall time for each second of processor time
 
 
