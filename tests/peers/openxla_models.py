@@ -20,9 +20,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "doctor"))
 
 MODELS = (
     "AlbertModel BartModel BeitModel BertModel ConvNextModel DistilBertModel "
-    "FNetModel GPT2Model GPTNeoXModel LlamaModel MambaModel MixtralModel "
-    "ModernBertModel OPTModel Qwen2MoeModel ResNetModel SwinModel T5Model "
-    "ViTModel WhisperModel").split()
+    "ElectraModel FNetModel GPT2Model LlamaModel MambaModel OPTModel "
+    "PoolFormerModel RegNetModel ResNetModel RobertaModel T5Model ViTModel "
+    "WhisperModel").split()
 
 
 # --- Planted ------------------------------------------------------------------

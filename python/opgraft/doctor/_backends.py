@@ -93,7 +93,7 @@ def _report(recorder: Recorder, graph: Any, partitions: Any) -> None:
             recorder.fell_back(
                 id, name, node.meta.get("stack_trace") or "",
                 "the backend does not take this operator",
-                f"PyTorch runs {name}, and the graph is cut there")
+                f"PyTorch runs {name}, outside the backend's graphs")
 
 
 HOOKS = (*_inductor.HOOKS, *_openxla.HOOKS,

@@ -71,10 +71,10 @@ def _report(recorder: Recorder, node: Any) -> None:
         recorder.lowering, name, node.meta.get("stack_trace") or "",
         "openxla has no lowering for this operator" if counters else
         f"a tensor that is not on the XLA device: {node.target}",
-        f"{node.target} runs on the CPU ({', '.join(counters)}), and the graph "
-        "is cut there" if counters else
-        f"{node.target} has to do with a tensor of another device, and the "
-        "graph is cut there")
+        f"{node.target} runs on the CPU ({', '.join(counters)}), outside the HLO "
+        "graphs" if counters else
+        f"{node.target} takes or gives a tensor of another device, outside the "
+        "HLO graphs")
 
 
 def _extract(recorder: Recorder, inner: Callable[..., Any]) -> Any:
