@@ -19,10 +19,10 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "doctor"))
 
 MODELS = (
-    "AlbertModel BartModel BeitModel BertModel ConvNextModel DistilBertModel "
-    "ElectraModel FNetModel GPT2Model LlamaModel MambaModel OPTModel "
-    "PoolFormerModel RegNetModel ResNetModel RobertaModel T5Model ViTModel "
-    "WhisperModel").split()
+    "AlbertModel BertModel DistilBertModel ElectraModel "
+    "GPT2Model LlamaModel OPTModel T5Model "
+    "MambaModel "
+    "ConvNextModel ResNetModel ViTModel").split()
 
 
 # --- Planted ------------------------------------------------------------------
