@@ -23,6 +23,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import textwrap
 from typing import Any
 
 import torch
@@ -182,7 +183,9 @@ def row(name: str, report: dict[str, Any], has_times: bool) -> str:
     hlo, verdict = report["hlo"], report["verdict"]
     times = [f"{verdict[key]:.3g}" for key in ("eager_ms", "compiled_ms")
              if has_times]
-    parts = [part.replace("|", " ")[:90] for part in _suite.parts(report)]
+    parts = [textwrap.shorten(part.replace("|", " ").replace("`", ""), 110,
+                              placeholder=" ...")
+             for part in _suite.parts(report)]
     return " | ".join(["| " + name, str(fx), str(backend), str(hlo["graphs"]),
                        str(lazy), str(hlo["fallbacks"]), str(hlo["compiles"]),
                        *times,

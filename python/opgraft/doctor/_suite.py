@@ -58,7 +58,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _row(script: list[str], runs: int) -> Report:
-    """Runs one script, and prints its line; {} where there is none."""
+    """Runs one script, and prints its line; {} where it could not run."""
     print(f"{' '.join(script)[-32:]:32} ", end="", flush=True)
     with tempfile.TemporaryDirectory() as name:
         events = Path(name, "run.events")
