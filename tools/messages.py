@@ -110,9 +110,10 @@ def python_errors(path: pathlib.Path) -> Iterator[Message]:
     parents = {child: node for node in ast.walk(tree)
                for child in ast.iter_child_nodes(node)}
     for node in ast.walk(tree):
-        is_text = isinstance(node, ast.JoinedStr) or isinstance(
-            node, ast.Constant) and isinstance(node.value, str)
-        if is_text and not isinstance(parents.get(node), ast.JoinedStr) \
+        if isinstance(node, (ast.JoinedStr, ast.Constant)) and not (
+                isinstance(parents.get(node), ast.JoinedStr)
+                or isinstance(node, ast.Constant)
+                and not isinstance(node.value, str)) \
                 and is_raised(node, parents):
             yield Message(f"{path.relative_to(ROOT)}:{node.lineno}",
                           prose.string_value(node))

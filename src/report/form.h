@@ -19,7 +19,8 @@ og_advice og_advice_find(const og_root *root);
 
 // Whether its fix was tried and held.
 bool og_is_mended(const og_root *root);
-// "2 of 3 mended, 1 left: m.py:8: refuted: why"; nothing where no fix was tried.
+// "2 of 3 mended, 1 left: FILE:8: refuted: why"; nothing where no fix was
+// tried.
 void og_report_mended_add(og_text *out, const opgraft_report *report);
 
 // A file as reports name it: the home folder becomes ~.

@@ -67,3 +67,12 @@ def test_guides_are_short() -> None:
         for paragraph in text.split("\n\n"):
             if not paragraph.startswith(("|", "- ", "#")):
                 assert len(paragraph) <= 500, (page, paragraph)
+
+
+def test_paragraphs_have_90_words() -> None:
+    """At most; tables and code aside."""
+    for page in (ROOT / "docs").glob("*.md"):
+        text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(),
+                      flags=re.S | re.M)
+        for line in text.splitlines():
+            assert line.startswith("|") or len(line.split()) <= 90, (page, line)

@@ -509,12 +509,12 @@ static opgraft_module *kinds_load(void) {
 // C of the formulas, whole and cut.
 static void code_check(const opgraft_module *module) {
   const size_t length = opgraft_module_print_code(module, NULL, 0);
-  char *text = malloc(length + 1), few[8];
+  char *text = malloc(length + 1), few[9];
   if (length > 0 && CHECK(text != NULL)) {
     CHECK_EQ(opgraft_module_print_code(module, text, length + 1), length);
     CHECK(strstr(text, "og_formula_codes opgraft_formula_codes = {") != NULL);
     CHECK_EQ(opgraft_module_print_code(module, few, sizeof few), length);
-    CHECK_STR(few, "#includ");
+    CHECK_STR(few, "#include");
   }
   free(text);
 }
