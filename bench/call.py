@@ -189,7 +189,7 @@ def main() -> None:
 
         state = _C.guard_state()
         can_wrap = bool(state["wrap"])
-        print(f"torch {torch.__version__}, fast road: {state}")
+        print(f"torch {torch.__version__}, fast path: {state}")
 
         bounds = {
             "output given / torch.add(out=)": (0.16, True),

@@ -91,7 +91,7 @@ static void compiler_ask(facts *f) {
 }
 
 // `python -m opgraft.info --json`: torch's version, the ABI symbols that were
-// found, the fast road's self-test.
+// found, the fast path's self-test.
 static void python_ask(facts *f) {
   f->python = cli_python();
   if (f->python == NULL) return;

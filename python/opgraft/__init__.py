@@ -2,7 +2,7 @@
 """opgraft: one C operator file, native in every graph mode.
 
     m = opgraft.load("norms.so")
-    m.rms_norm(x, weight)                  # the fast road
+    m.rms_norm(x, weight)                  # the fast path
     torch.ops.norms.rms_norm(x, weight)    # the same operator
 """
 

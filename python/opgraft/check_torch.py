@@ -5,7 +5,7 @@
                                   [--limit S]
 
 For sampled calls of each operator: `torch.library.opcheck`, `gradcheck` where
-there is an f64 kernel, and equal values by every road: the fast road,
+there is an f64 kernel, and equal values by every road: the fast path,
 torch.ops, the functional, in-place and .out forms, and compiled. Ends with 0
 when clean, 1 with findings, 2 when it could not run, 130 when it was stopped
 (SIGINT, SIGTERM), with what was found until then.
@@ -210,7 +210,7 @@ class Checker:
             if not _equal(got, want[:len(got)] if name == "in-place form"
                           else want):
                 self.find("roads_differ",
-                          f"the {name} gives other values than the fast road",
+                          f"the {name} gives other values than the fast path",
                           text)
 
     def compiled(self, backend: str, text: str, values: list[Any],

@@ -68,7 +68,7 @@ import sys, torch, opgraft
 m, x = opgraft.load(sys.argv[1]), torch.ones(2)
 space = vars(torch.ops.life_needed)
 assert m.times(x).tolist() == [2, 2] and "times" not in space
-with torch.autocast("cpu"):  # the slow road
+with torch.autocast("cpu"):  # the slow path
     assert m.times(x).tolist() == [2, 2]
 made = space["times"]
 assert torch.ops.life_needed.times is made
@@ -334,7 +334,7 @@ def test_log_says_what_was_decided(basics):
     env = {**os.environ, "OPGRAFT_LOG": "1"}
     out = subprocess.run([sys.executable, "-c", code], env=env, check=True,
                          capture_output=True, text=True)
-    assert "fast road:" in out.stderr
+    assert "fast path:" in out.stderr
     quiet = subprocess.run([sys.executable, "-c", code], check=True,
                            capture_output=True, text=True)
     assert quiet.stderr == ""
@@ -351,5 +351,5 @@ def test_a_mode_around_the_first_load_costs_nothing(basics):
     out = subprocess.run([sys.executable, "-c", code], check=True, text=True,
                          env={**os.environ, "OPGRAFT_LOG": "1"},
                          capture_output=True)
-    assert "fast road: unpublished words" in out.stderr
+    assert "fast path: unpublished words" in out.stderr
     assert out.stdout == "0\n"

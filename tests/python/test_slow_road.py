@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All but plain tensors on a quiet thread take the slow road, rightly."""
+"""All but plain tensors on a quiet thread take the slow path, rightly."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_none_in_a_list_of_tensors_is_refused(basics, guard):
 
 
 def test_fast_road_is_taken(basics, guard):
-    """With no slow road behind it the builtin still answers."""
+    """With no slow path behind it the builtin still answers."""
     state = basics._states["base", "zero_gradient"]
     _C.op_roads(state, None, None)
     try:

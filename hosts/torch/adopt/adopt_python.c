@@ -2,7 +2,7 @@
 // Adopted Python callables: pybind11 and nanobind functions, builtins, plain
 // Python, launchers.
 //
-// The fast road and the dispatcher's kernel hand the caller's own objects on
+// The fast path and the dispatcher's kernel hand the caller's own objects on
 // (adopt_python_finish); where only memory is known, as in a replay or in a
 // check, tensors are made that borrow it for the length of the call.
 //

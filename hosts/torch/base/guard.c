@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// May the fast road be taken?
+// May the fast path be taken?
 //
 // Two sets of tests answer that. The published one calls what torch's Python
 // API offers. The quick one reads what torch does not publish: the thread's

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// May the fast road be taken?
+// May the fast path be taken?
 
 #ifndef OG_TORCH_GUARD_H
 #define OG_TORCH_GUARD_H
@@ -10,7 +10,7 @@
 // torch.Tensor and Parameter.
 extern PyTypeObject *guard_tensor_type, *guard_parameter_type;
 
-// Whether the fast road may look at the arguments at all: no mode, transform
+// Whether the fast path may look at the arguments at all: no mode, transform
 // or tracer is in play on this thread.
 bool guard_is_quiet(void);
 // A plain strided CPU tensor: exact type, no lazy negation or conjugation, no

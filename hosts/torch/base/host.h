@@ -2,8 +2,8 @@
 // What the files of the PyTorch host share.
 //
 // An operator reaches PyTorch twice: as a builtin that Python calls (fast.c,
-// the fast road) and as a boxed kernel that the dispatcher calls (boxed.c, the
-// slow road). Both fill the same frame and run the same kernel.
+// the fast path) and as a boxed kernel that the dispatcher calls (boxed.c, the
+// slow path). Both fill the same frame and run the same kernel.
 
 #ifndef OG_TORCH_HOST_H
 #define OG_TORCH_HOST_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slow road's end: an operator as a boxed kernel of torch's dispatcher.
+// The slow path's end: an operator as a boxed kernel of torch's dispatcher.
 //
 // The dispatcher passes no user data to a kernel, so each registration takes a
 // function of its own from a fixed pool. Where that is empty, Python registers

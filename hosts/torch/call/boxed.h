@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slow road's end: an operator as a boxed kernel of torch's dispatcher.
+// The slow path's end: an operator as a boxed kernel of torch's dispatcher.
 
 #ifndef OG_TORCH_BOXED_H
 #define OG_TORCH_BOXED_H

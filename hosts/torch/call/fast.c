@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fast road: an operator as a builtin that Python calls.
+// The fast path: an operator as a builtin that Python calls.
 //
 // In order: match the Python arguments with the parameters, ask the guard,
 // read the tensors through DLPack's exchange API, infer, allocate, run, wrap.
@@ -189,7 +189,7 @@ static bool description_read(PyObject *value, og_tensor *out) {
   return PyBytes_Size(sizes) == PyBytes_Size(strides);
 }
 
-// Of a tensor that is not bare. The slow road copies one of a device that has
+// Of a tensor that is not bare. The slow path copies one of a device that has
 // another layout.
 static bool other_argument_read(const fast_state *state, PyObject *value,
                                 og_tensor *out) {
@@ -589,7 +589,7 @@ static PyObject *road_call(PyObject *function, PyObject *tuple,
   return result;
 }
 
-// The slow road, for the call as it came.
+// The slow path, for the call as it came.
 static PyObject *slow_call(const host_op *op, PyObject *const *arguments,
                            Py_ssize_t count, PyObject *keywords) {
   PyObject *tuple = PyTuple_New(count);

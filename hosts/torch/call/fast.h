@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fast road: an operator as a builtin that Python calls.
+// The fast path: an operator as a builtin that Python calls.
 
 #ifndef OG_TORCH_FAST_H
 #define OG_TORCH_FAST_H

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C host's first contact with torch: its functions, and the self-test.
 
-The fast road reads words of torch's that are not published. `prepare` shows
+The fast path reads words of torch's that are not published. `prepare` shows
 the C side tensors and modes whose answers are known; only where it tells all
 of them right does it use those words, else it makes published calls; with
 OPGRAFT_GUARD=published it does so in any case.
@@ -69,7 +69,7 @@ def _setup() -> None:
     with torch.inference_mode(False), torch.enable_grad(), no_modes():
         is_quick = wanted != "published" and self_test()
     state = "unpublished words" if is_quick else "published calls only"
-    say(f"fast road: {state} {_C.guard_state()}")
+    say(f"fast path: {state} {_C.guard_state()}")
     say(versions())
 
 

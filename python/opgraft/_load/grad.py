@@ -197,7 +197,7 @@ def has_operator(d: Description) -> bool:
 
 def has_functions(d: Description) -> bool:
     """autograd.Function does not look into lists, so operators that have some
-    leave gradients to the slow road."""
+    leave gradients to the slow path."""
     lists = any(p["list"] and p["tensor"] is not None for p in d.params)
     lists = lists or any(r["list"] for r in d.results)
     return has_operator(d) and not lists and not d.mutated
@@ -208,7 +208,7 @@ def fast(
     call: Callable[..., Any],
     backward: Callable[..., Any] | None,
 ) -> Callable[..., Any]:
-    """`apply` of an autograd.Function over the gradient map, for the fast road:
+    """`apply` of an autograd.Function over the gradient map, for the fast path:
     forward sees the context: a call costs least so."""
     m = Map(d)
     plain = generate.parameters(d, plain=True)
@@ -237,7 +237,7 @@ def register(
     library: torch.library.Library,
     formula: Any = None,
 ) -> Callable[[], None]:
-    """The same for the slow road: the dispatcher's autograd kernel, whose parts
+    """The same for the slow path: the dispatcher's autograd kernel, whose parts
     are made when a call first needs them (that takes a millisecond). `formula`:
     the module of an operator whose derivatives are derived. What comes back
     releases it: torch keeps a Python kernel beyond its library's end."""

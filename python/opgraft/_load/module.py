@@ -827,7 +827,7 @@ def _register(m: Module, d: Description) -> None:
         _kernel(m, d, out_form)
         _count_outs(m, d, out_form)
     assert m._live is not None
-    if d.numbers:  # the fast road makes tensors only
+    if d.numbers:  # the fast path makes tensors only
         m._states["base", d.name] = _new_state(m, d, form)
         builtin = dynamo.stand_in(d, op.overload, None, form.aliases)
     else:

@@ -2,7 +2,7 @@
 """An operator of torch.ops, made when something first needs it.
 
 torch takes as long to make these objects as to define the operator, and the
-fast road never looks at them: a call that leaves it, a gradient or a compiler
+fast path never looks at them: a call that leaves it, a gradient or a compiler
 does.
 """
 

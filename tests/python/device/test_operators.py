@@ -40,7 +40,7 @@ def python_calls(run: Callable[[], Any]) -> list[str]:
 
 
 def test_a_plain_call_runs_no_python(npu: Any, scaling: Any) -> None:
-    """Nor the dispatcher; what is not plain takes the slow road, with the same
+    """Nor the dispatcher; what is not plain takes the slow path, with the same
     values."""
     x, out = torch.arange(6.0).npu(), torch.empty(6).npu()
     y, z = x.clone(), torch.zeros(2).npu()
