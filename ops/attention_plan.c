@@ -19,7 +19,7 @@ enum {
   CAUSAL,
   WINDOW,
   FIXED_SPLIT,
-  HEADS_APART,
+  HEADS_FIRST,
   THREADS,
   SIZE,
 };
@@ -39,7 +39,7 @@ static og_attention_problem problem_read(const og_attr *attr) {
       .window_left = clamp32(attr[WINDOW].i),
       .threads = clamp32(attr[THREADS].i),
       .fixed_split = clamp32(attr[FIXED_SPLIT].i),
-      .heads_apart = attr[HEADS_APART].i != 0,
+      .heads_first = attr[HEADS_FIRST].i != 0,
   };
 }
 
@@ -191,7 +191,7 @@ static const og_kernel info_kernels[] = {{.device = OG_CPU, .run = plan_info}};
 #define PROBLEM                                                            \
   "int num_qo_heads, int num_kv_heads, int head_dim_qk, int head_dim_vo, " \
   "int page_size=0, bool causal=False, int window_left=-1, "               \
-  "int fixed_split=0, bool heads_apart=False, int threads=0"
+  "int fixed_split=0, bool heads_first=False, int threads=0"
 #define BATCH_SHAPE "kv_indptr[B1], qo_indptr?[B1], last_page_len?[B1 - 1]"
 #define SIZES_WHERE                                              \
   "num_kv_heads > 0, num_qo_heads > 0, "                         \
@@ -227,7 +227,7 @@ static const og_op ops[] = {
             "fixed_split > 0 splits the keys of a request every so many, -1 "
             "never, 0 as balance asks; the first two make results that do not "
             "depend on the thread count or on the rest of the batch. "
-            "heads_apart says that KV heads are not neighbours in memory.",
+            "heads_first says that all tokens of a KV head lie together (HND).",
         .kernels = OG_KERNELS(plan_kernels),
         .sample = plan_sample,
     },

@@ -122,7 +122,7 @@ class _Wrapper:
             causal=causal,
             window_left=-1 if window_left is None else window_left,
             fixed_split=-1 if disable_split_kv else fixed_split_size or 0,
-            heads_apart=self._heads_first,
+            heads_first=self._heads_first,
             **pages,
         )
         sizes = (num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo)

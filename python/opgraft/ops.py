@@ -81,7 +81,7 @@ def plan_attention(
     causal: bool = False,
     window_left: int = -1,
     fixed_split: int = 0,
-    heads_apart: bool = False,
+    heads_first: bool = False,
     threads: int = 0,
     buffer: torch.Tensor | None = None,
 ) -> Plan:
@@ -106,7 +106,7 @@ def plan_attention(
     batch = (_int32(kv_indptr), _int32(qo_indptr), _int32(last_page_len))
     problem = (num_qo_heads, num_kv_heads, head_dim_qk,
                head_dim_qk if head_dim_vo is None else head_dim_vo, page_size,
-               causal, window_left, fixed_split, heads_apart, threads)
+               causal, window_left, fixed_split, heads_first, threads)
     if buffer is None:
         size = int(m.attention_plan_size(*batch, *problem))
         plan = m.attention_plan(*batch, *problem, size=size)

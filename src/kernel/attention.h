@@ -46,7 +46,7 @@ typedef struct og_attention_problem {
   // Keys of one unit: > 0 every so many, which depends on nothing else; 0 as
   // balance asks; -1 never split.
   int32_t fixed_split;
-  int32_t heads_apart;  // KV heads are not neighbours in memory (HND)
+  int32_t heads_first;  // KV heads are not neighbours in memory (HND)
 } og_attention_problem;
 
 // The token of packed row `row` in its request. Once for each row and block,

@@ -194,7 +194,7 @@ static int32_t thread_count(const og_attention_problem *p) {
 
 static int32_t head_step_of(const cutter *c, int32_t rows) {
   const og_attention_problem *p = c->problem;
-  if (rows > OG_ATTENTION_DIRECT_ROWS || p->heads_apart) return 1;
+  if (rows > OG_ATTENTION_DIRECT_ROWS || p->heads_first) return 1;
   const int32_t bytes =
       4 * rows * (p->dim_qk + p->dim_vo + 32);  // q and o of a head
   return most(1, least(c->tiling.head_step_max, DIRECT_ROOM / bytes));

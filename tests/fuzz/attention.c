@@ -119,7 +119,7 @@ static void subject_take(bytes *in, subject *s) {
   if (p->window_left > 60) p->window_left = -1;
   if (take(in, 8) == 7) p->window_left = INT32_MAX - (int32_t)take(in, 256);
   p->threads = 1 + (int32_t)take(in, THREADS_MAX);
-  p->heads_apart = (int32_t)take(in, 2);
+  p->heads_first = (int32_t)take(in, 2);
   const bool is_decode = take(in, 4) == 0;
   p->q_indptr = is_decode ? NULL : s->q_indptr;
   p->kv_indptr = s->kv_indptr;

@@ -183,7 +183,7 @@ def plan_of(lengths: list[int], heads: int, kv_heads: int, width: int,
                         dtype=torch.int32) if page else None
     threads = 2 * torch.cuda.get_device_properties(0).multi_processor_count
     args = (indptr, None, last, heads, kv_heads, width, width, page)
-    options = {"threads": threads, "heads_apart": True, **options}
+    options = {"threads": threads, "heads_first": True, **options}
     size = int(m.attention_plan_size(*args, **options))
     plan = m.attention_plan(*args, **options, size=size)
     return plan.cuda(), int(m.attention_plan_info(plan)[1])

@@ -55,7 +55,7 @@ static void batch_draw(batch *b) {
       .window_left = draw(3) == 0 ? draw(40) : -1,
       .threads = 1 + draw(6),
       .fixed_split = draw(4) == 0 ? 16 + draw(40) : -draw(2),
-      .heads_apart = draw(2),
+      .heads_first = draw(2),
   };
   b->q_indptr[0] = b->kv_indptr[0] = 0;
   for (int32_t i = 0; i < p->batch; ++i) {

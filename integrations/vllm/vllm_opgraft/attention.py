@@ -42,7 +42,7 @@ class Step:
             room = ops.attention_plan_max(
                 self.batch, self.tokens, self.length, heads, kv_heads, size,
                 size, page_size=self.page_size, causal=True,
-                window_left=window, heads_apart=True, threads=self.threads)
+                window_left=window, heads_first=True, threads=self.threads)
             self.plans[form] = torch.zeros(int(room), dtype=torch.uint8)
             self._fill(form, torch.zeros(1, dtype=torch.int32),
                        torch.zeros(1, dtype=torch.int32),
@@ -55,7 +55,7 @@ class Step:
         ops.plan_attention(
             indptr, starts, heads, kv_heads, size, last_page_len=last,
             page_size=self.page_size, causal=causal, window_left=window,
-            heads_apart=True, threads=self.threads, buffer=self.plans[form])
+            heads_first=True, threads=self.threads, buffer=self.plans[form])
 
     def write(self, m: Any) -> None:
         """Of vLLM's CommonAttentionMetadata."""

@@ -98,7 +98,7 @@ static og_status plan_make(og_prep *prep, direct *s) {
       .window_left = -1,
       .threads = prep->executable->threads,
       .fixed_split = SPLIT_KEYS,
-      .heads_apart = s->args.k_head > s->args.k_token};
+      .heads_first = s->args.k_head > s->args.k_token};
   if (og_attention_plan_size(&problem, &bytes, text, sizeof text) != OG_OK)
     return OG_UNSUPPORTED;
   og_plan_header *plan = og_prep_alloc(prep, (size_t)bytes);
