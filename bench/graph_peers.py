@@ -180,7 +180,7 @@ def loops_of(stats: Any) -> dict[str, Any]:
             "interpreted": Counter(p.get("reason", "in no plan")
                                    for p in left),
             "fused": stats.fused_nodes,
-            "apart": Counter(a["reason"] for a in stats.apart)}
+            "unfused": Counter(a["reason"] for a in stats.unfused)}
 
 
 def opgraft_mode(mode: str) -> Callable[[Job], Call]:

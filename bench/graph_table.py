@@ -289,13 +289,13 @@ def loop_goals(found: harness.Goals, rows: dict[str, Row]) -> None:
     counts = loops(rows).values()
     programs = sum(c["programs"] for c in counts)
     fused = sum(c["fused"] for c in counts)
-    apart = sum(sum(c["apart"].values()) for c in counts)
+    unfused = sum(sum(c["unfused"].values()) for c in counts)
     if programs:
         found.add(f"of {programs} row programs, those that are machine code",
                   sum(c["encoded"] for c in counts) / programs, ENCODED,
                   at_most=False)
-        found.add(f"of {fused + apart} nodes that a row program could hold, "
-                  "those that one does", fused / (fused + apart), FUSED,
+        found.add(f"of {fused + unfused} nodes that a row program could hold, "
+                  "those that one does", fused / (fused + unfused), FUSED,
                   at_most=False)
 
 
@@ -392,9 +392,9 @@ def start_table(rows: dict[str, Row]) -> Iterator[list[str]]:
 
 def loop_table(rows: dict[str, Row]) -> Iterator[list[str]]:
     for graph, c in {split(k)[0]: c for k, c in loops(rows).items()}.items():
-        left = {**c["interpreted"], **c["apart"]}
+        left = {**c["interpreted"], **c["unfused"]}
         yield [graph, str(c["programs"]), str(c["encoded"]), str(c["fused"]),
-               str(sum(c["apart"].values())),
+               str(sum(c["unfused"].values())),
                "; ".join(f"{why}: {n}" for why, n in left.items())]
 
 

@@ -149,10 +149,10 @@ static void program_print(const cli_node *program) {
   }
 }
 
-static void counts_print(long long programs, long long nodes, long long apart) {
-  printf("%lld row program%s of %lld node%s, %lld node%s apart\n", programs,
-         cli_plural(programs), nodes, cli_plural(nodes), apart,
-         cli_plural(apart));
+static void counts_print(long long programs, long long nodes, long long unfused) {
+  printf("%lld row program%s of %lld node%s, %lld node%s unfused\n", programs,
+         cli_plural(programs), nodes, cli_plural(nodes), unfused,
+         cli_plural(unfused));
 }
 
 static int fused_print(const opgraft_executable *executable) {
@@ -162,18 +162,18 @@ static int fused_print(const opgraft_executable *executable) {
   opgraft_executable_describe(executable, text, length + 1);
   cli_node *tree = cli_json_parse(text, length, &offset);
   const cli_node *programs = cli_node_get(tree, "programs");
-  const cli_node *apart = cli_node_get(tree, "apart");
-  const bool is_whole = programs != NULL && apart != NULL;
+  const cli_node *unfused = cli_node_get(tree, "unfused");
+  const bool is_whole = programs != NULL && unfused != NULL;
   for (const cli_node *p = is_whole ? programs->first : NULL; p; p = p->next)
     program_print(p);
-  for (const cli_node *n = is_whole ? apart->first : NULL; n; n = n->next) {
+  for (const cli_node *n = is_whole ? unfused->first : NULL; n; n = n->next) {
     source_print(n);
-    printf("%s is apart: %s\n", cli_node_text(n, "operator"),
+    printf("%s is unfused: %s\n", cli_node_text(n, "operator"),
            cli_node_text(n, "reason"));
   }
   if (is_whole)
     counts_print(cli_node_int(tree, "row_programs", 0),
-                 cli_node_int(tree, "fused_nodes", 0), apart->count);
+                 cli_node_int(tree, "fused_nodes", 0), unfused->count);
   cli_node_destroy(tree);
   free(text);
   return is_whole ? CLI_OK : cli_error("not enough memory");

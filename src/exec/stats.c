@@ -112,13 +112,13 @@ static void programs_add(const opgraft_executable *executable, og_text *out) {
 // operator.
 static void fused_add(const opgraft_graph *graph, og_text *out) {
   int32_t programs = 0, members = 0;
-  og_json_begin(out, "apart", '[');
+  og_json_begin(out, "unfused", '[');
   for (int32_t n = 0; n < graph->node_count; ++n) {
     const og_node *node = &graph->nodes[n];
     if (node->is_removed) continue;
     programs += node->op == OG_IR_fused;
     members += node->member_count;
-    if (node->apart_reason != NULL) site_add(node, node->apart_reason, out);
+    if (node->unfused_reason != NULL) site_add(node, node->unfused_reason, out);
   }
   og_json_end(out, ']');
   og_json_int(out, "row_programs", programs);

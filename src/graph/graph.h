@@ -124,7 +124,7 @@ typedef struct og_node {
   // Of result r: why it could not be written in place. Set by the pass.
   const char **clone_reason;
   // Why the node is in no row program, where it might be; set by pass fuse.
-  const char *apart_reason;
+  const char *unfused_reason;
   int32_t
       member_count;  // of a row program: the nodes that it took the place of
   const char *file;  // NULL: the source is not known

@@ -451,8 +451,8 @@ og_status og_import_formula(opgraft_graph *graph, int32_t n, int32_t *out_added,
     m->decl = node->origin->module_op->decl;
     m->f = m->decl->formula;
     m->error = error;
-    node->apart_reason = formula_wrong(m);
-    if (node->apart_reason == NULL) status = program_make(m, n, out_added);
+    node->unfused_reason = formula_wrong(m);
+    if (node->unfused_reason == NULL) status = program_make(m, n, out_added);
   }
   og_arena_destroy(&memory);
   return status;

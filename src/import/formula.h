@@ -9,7 +9,7 @@
 // Where node n calls an operator whose kernel is its formula, makes it a node
 // `fused`, behind nodes that put its operands beside each other; `out_added`
 // counts these, which stand before it then. Else leaves it as it is:
-// apart_reason says why where it calls a formula.
+// unfused_reason says why where it calls a formula.
 og_status og_import_formula(opgraft_graph *graph, int32_t n, int32_t *out_added,
                             opgraft_error *error);
 

@@ -104,7 +104,7 @@ static og_status unit_replace(og_fuser *f, int32_t u, int32_t *out_changes) {
   og_node made;
   if (!is_worth_it(f, unit)) {
     if (unit->ndim >= 0 && nodes[unit->first].op == OG_IR_copy)
-      nodes[unit->first].apart_reason = "a copy alone gains nothing";
+      nodes[unit->first].unfused_reason = "a copy alone gains nothing";
     return OG_OK;
   }
   OG_TRY(og_fuse_write(f, u, &made));
@@ -112,7 +112,7 @@ static og_status unit_replace(og_fuser *f, int32_t u, int32_t *out_changes) {
   if (made.in_count == 0 || made.out_count == 0) return OG_OK;
   if (!has_rows(f, unit, &made)) {
     for (int32_t n = unit->first; n >= 0; n = f->next[n])
-      nodes[n].apart_reason = "no operand or result has its rows";
+      nodes[n].unfused_reason = "no operand or result has its rows";
     return OG_OK;
   }
   made.file = nodes[unit->last].file;

@@ -414,7 +414,7 @@ og_status og_fuse_recipes(og_fuser *f) {
       OG_TRY(program_find(f, node, out));
     else if (og_fuse_rows[node->op].text != NULL)
       row_find(f, node, &og_fuse_rows[node->op], out);
-    if (out->reason != NULL) node->apart_reason = out->reason;
+    if (out->reason != NULL) node->unfused_reason = out->reason;
   }
   return OG_OK;
 }

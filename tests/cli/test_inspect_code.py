@@ -35,8 +35,8 @@ def code_of(text):
 def test_what_is_fused(graph):
     text = graph.ok("inspect", "g.og", "--fused")
     assert "model.py:9: a row program of 3 nodes\n  t0 = add(x0, x1)\n" in text
-    assert "model.py:10: amax is apart: it works on another dim than the last" in text
-    assert "1 row program of 3 nodes, 1 node apart" in text
+    assert "model.py:10: amax is unfused: it works on another dim than the last" in text
+    assert "1 row program of 3 nodes, 1 node unfused" in text
 
 
 def test_the_mode_s_passes(graph):

@@ -373,10 +373,10 @@ static void node_print(const opgraft_graph *graph, int32_t node) {
 static void apart_print(const opgraft_graph *graph) {
   for (int32_t n = 0; n < graph->node_count; ++n) {
     const og_node *node = &graph->nodes[n];
-    if (node->is_removed || node->apart_reason == NULL) continue;
-    printf("apart:");
+    if (node->is_removed || node->unfused_reason == NULL) continue;
+    printf("unfused:");
     node_print(graph, n);
-    printf(" = %s: %s\n", og_node_name(node), node->apart_reason);
+    printf(" = %s: %s\n", og_node_name(node), node->unfused_reason);
   }
 }
 

@@ -14,7 +14,7 @@ _ASSETS = pathlib.Path(__file__).resolve().parents[1] / "assets"
 _LISTS = (("fallbacks", "Fallbacks", "operator"),
           ("clones", "Copies", "operator"),
           ("host_loops", "On PyTorch's threads", "operator"),
-          ("apart", "Unfused", "operator"),
+          ("unfused", "Unfused", "operator"),
           ("epilogues_refused", "No epilogue", ""))
 
 

@@ -133,7 +133,7 @@ def _place(found: dict[str, Any]) -> str:
 
 _REASONS = (("fallbacks", "fallback"), ("host_loops", "runs on torch's threads:"),
             ("clones", "copy in"), ("unquantised", "not quantised:"),
-            ("apart", "apart"), ("epilogues_refused", "no epilogue"))
+            ("unfused", "unfused"), ("epilogues_refused", "no epilogue"))
 _PLACES, _LINES = 3, 12  # that are named
 
 
@@ -258,7 +258,7 @@ class Stats:
     `host_loops` (a list of dicts: nodes for whose sake a plan runs on torch's
     threads; `threads` of a graph says "engine", "host" or "one"),
     `row_programs` (fused loops, of mode max-autotune), `programs_compiled`
-    (equal ones are one), `fused_nodes` (that they took the place of), `apart`
+    (equal ones are one), `fused_nodes` (that they took the place of), `unfused`
     (a list of dicts: nodes that are in none, and why), `epilogues` (fused loops that run on each finished tile of the
     contraction that they read), `epilogues_refused` (a list of dicts: those
     that do not, and why), `narrow_contractions` (those that option `precision`
@@ -295,7 +295,8 @@ class Stats:
         self.in_python = sorted({n for g in self.graphs
                                  for n in g["in_python"]})
         self.clones = [c for g in self.graphs for c in g.get("clones", ())]
-        self.apart = [a for g in self.graphs for a in g.get("apart", ())]
+        self.unfused = [u for g in self.graphs
+                        for u in g.get("unfused", ())]
         self.host_loops = [n for g in self.graphs
                            for n in g.get("host_loops", ())]
         self.unquantised = [n for g in self.graphs
@@ -366,7 +367,7 @@ class Stats:
             if g.get("row_programs"):
                 lines.append(
                     f"  {g['row_programs']} row programs of "
-                    f"{g['fused_nodes']} nodes, {len(g['apart'])} apart, "
+                    f"{g['fused_nodes']} nodes, {len(g['unfused'])} unfused, "
                     f"{g['epilogues']} as epilogues")
             lines += _reasons(g)
         return "\n".join(_counted(lines)) or "no graph was compiled"

@@ -19,7 +19,7 @@ _STYLE = """<style>
 # (key of a graph, its title, the field with the operator)
 _LISTS = (("fallbacks", "Fallbacks", "operator"),
           ("clones", "Copies", "operator"),
-          ("apart", "Unfused", "operator"),
+          ("unfused", "Unfused", "operator"),
           ("epilogues_refused", "No epilogue", None))
 
 

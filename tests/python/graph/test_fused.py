@@ -95,7 +95,7 @@ def test_a_block_is_four_programs() -> None:
     no_worse(found, wanted, exact)
     stats = opgraft.stats(c)
     assert stats.row_programs == 4, str(stats)
-    assert stats.apart == [], str(stats)
+    assert stats.unfused == [], str(stats)
     assert "4 row programs of " in str(stats)
 
 
@@ -138,11 +138,11 @@ def test_reasons_are_given() -> None:
 
     c = compiled(f)
     c(torch.randn(3, 4), torch.arange(3))
-    reasons = {a["operator"]: a["reason"] for a in opgraft.stats(c).apart}
+    reasons = {a["operator"]: a["reason"] for a in opgraft.stats(c).unfused}
     assert reasons["aten._softmax.default"] == (
         "it works on another dim than the last")
     assert "f32" in reasons["aten.exp.default"]
-    assert all(a["line"] > 0 for a in opgraft.stats(c).apart)
+    assert all(a["line"] > 0 for a in opgraft.stats(c).unfused)
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (7, 1000), (5,)])

@@ -68,7 +68,7 @@ def test_loops_are_counted_over_all_graphs() -> None:
         ours = {**ROW["opgraft_max"], "loops": {
             "programs": programs, "encoded": encoded, "fused": fused,
             "interpreted": left if encoded < programs else {},
-            "apart": apart}}
+            "unfused": apart}}
         return {**ROW, "opgraft_max": ours}
 
     rows = {"mlp 2": counted(3, 3, 5), "minilm 2": counted(7, 6, 13, copies=2)}

@@ -50,7 +50,7 @@ def test_values(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     no_worse(found, wanted, exact)
     stats = opgraft.stats(f)
     if x.numel() > 0 and shape[-1] > 2:  # one element is not a row
-        assert (stats.row_programs, stats.apart) == (1, []), str(stats)
+        assert (stats.row_programs, stats.unfused) == (1, []), str(stats)
 
 
 def test_layouts_of_attention() -> None:

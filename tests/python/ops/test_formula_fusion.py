@@ -64,7 +64,7 @@ def test_a_layer_is_one_program(norm: Any, softcap: Any, mode: str,
     seen = opgraft.stats(c)
     assert seen.row_programs == (1 if mode == "max-autotune" else 2), str(seen)
     if mode == "max-autotune":
-        assert seen.fused_nodes == 3 and not seen.apart, str(seen)
+        assert seen.fused_nodes == 3 and not seen.unfused, str(seen)
     if exact is not None:
         torch.testing.assert_close(found, eager)
     else:
@@ -131,7 +131,7 @@ def test_what_stays_a_call_says_why(norm: Any, softcap: Any) -> None:
         assert torch.equal(c(x, weight), norm(x, weight))
         seen = opgraft.stats(c)
         assert seen.row_programs == 0
-        assert [reason in site["reason"] for site in seen.apart] == [True]
+        assert [reason in site["reason"] for site in seen.unfused] == [True]
 
 
 def test_a_mask_is_read_as_it_is_stored() -> None:
