@@ -203,9 +203,9 @@ static void cost(og_text *out, const og_root *root, double most) {
   }
   og_text_add(out, "cold ");
   og_time_add(out, root->cold_ns);
-  if (root->border_bytes > 0) {
+  if (root->boundary_bytes > 0) {
     og_text_add(out, ", keeps ");
-    og_bytes_add(out, root->border_bytes);
+    og_bytes_add(out, root->boundary_bytes);
     og_text_add(out, " alive");
   }
   og_text_add(out, "</p>\n");

@@ -113,7 +113,7 @@ static void costs(og_text *out, const og_root *root) {
                  is_timed ? root->steady_ns.low / 1e3 : none, 3);
   og_json_number(out, "steady_high_us",
                  is_timed ? root->steady_ns.high / 1e3 : none, 3);
-  og_json_number(out, "border_bytes", root->border_bytes, 0);
+  og_json_number(out, "boundary_bytes", root->boundary_bytes, 0);
 }
 
 static void root_add(og_text *out, const opgraft_report *report,

@@ -146,9 +146,9 @@ static void root_cost(const page *p, const og_root *root) {
   }
   og_text_add(p->out, "cold ");
   og_time_add(p->out, root->cold_ns);
-  if (root->border_bytes > 0) {
+  if (root->boundary_bytes > 0) {
     og_text_add(p->out, ", keeps ");
-    og_bytes_add(p->out, root->border_bytes);
+    og_bytes_add(p->out, root->boundary_bytes);
     og_text_add(p->out, " alive");
   }
   og_text_add(p->out, "; ");

@@ -203,8 +203,8 @@ static void graphs_read(og_joined *joined, const og_places *places) {
     joined->backend_ns += (double)graph->ns;
     if (frame >= 0) places->has_graph[frame] = true;
     if (root < 0 || is_stage(joined->root[root].stage, "recompile")) continue;
-    if (joined->root[root].border_bytes < (double)graph->border_bytes)
-      joined->root[root].border_bytes = (double)graph->border_bytes;
+    if (joined->root[root].boundary_bytes < (double)graph->boundary_bytes)
+      joined->root[root].boundary_bytes = (double)graph->boundary_bytes;
   }
   for (int32_t i = 0; i < joined->backend_count; ++i) {
     joined->kernel_count += og_trace_lower_at(trace, i)->kernels;

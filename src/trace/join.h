@@ -25,7 +25,7 @@ typedef struct og_root {
   int32_t hits;
   bool is_frame_eager;  // a whole frame of its own function is skipped for it
   double cold_ns;       // compile time that would not have been spent
-  double border_bytes;  // that the splits keep alive, the most at once
+  double boundary_bytes;  // that the splits keep alive, the most at once
   og_spread steady_ns;  // per step
 } og_root;
 

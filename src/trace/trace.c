@@ -85,7 +85,7 @@ static const field cause_fields[] = {
 };
 static const field graph_fields[] = {
     INT(og_trace_graph, id),  INT(og_trace_graph, frame),
-    INT(og_trace_graph, ops), INT(og_trace_graph, border_bytes),
+    INT(og_trace_graph, ops), INT(og_trace_graph, boundary_bytes),
     INT(og_trace_graph, ns),  TEXT(og_trace_graph, backend),
 };
 static const field lower_fields[] = {

@@ -449,7 +449,7 @@ class Recorder:
     # --- Graphs --------------------------------------------------------------
 
     def graph(self, gm: Any, scope: dict[str, Any], name: str, backend: str,
-              ops: int, border_bytes: int, ns: int, id: int) -> None:
+              ops: int, boundary_bytes: int, ns: int, id: int) -> None:
         made = self.frame
         if made is not None:
             made.backend_ns += ns
@@ -459,7 +459,7 @@ class Recorder:
         self.regions[id] = Region(id, scope, name, ops,
                                   made.entry if made else 0)
         self._graph_line(id, "graph", id=id, frame=made.id if made else 0,
-                         ops=ops, border_bytes=border_bytes, ns=ns,
+                         ops=ops, boundary_bytes=boundary_bytes, ns=ns,
                          backend=backend)
 
     def graph_failed(self, gm: Any, error: BaseException) -> None:

@@ -140,7 +140,7 @@ def test_inspect() -> None:
     assert "GB0025" in str(report)
 
 
-def test_border_bytes() -> None:
+def test_boundary_bytes() -> None:
     """What a split keeps alive: each storage that is needed after it, once."""
     import torch
 
@@ -162,7 +162,7 @@ def test_border_bytes() -> None:
         torch._dynamo.reset()
         report = module.inspect(fn, torch.ones(100, 10), backend="eager",
                                 runs=0)
-        assert [r["border_bytes"] for r in report.roots] == [wanted]
+        assert [r["boundary_bytes"] for r in report.roots] == [wanted]
 
 
 def test_a_graph_of_another_attempt_is_left_out(tmp_path: Path) -> None:
