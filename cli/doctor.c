@@ -74,7 +74,7 @@ static bool events_record(const cli_args *args, const char *events,
   const int ran = python_run(args, events, false);
   if (ran < 0) return false;
   if (cli_stop_signal() != 0) return true;  // what was seen is reported
-  if (ran == CLI_FAILED) return false;  // it said why
+  if (ran == CLI_FAILED) return false;      // it said why
   if (!is_verifying) return true;
   const int32_t roots = cli_report_root_count(events);
   // With nothing to mend, only a patch that is not written needs a word.

@@ -343,7 +343,7 @@ static og_status found_dims_set(opgraft_frame *frame, opgraft_error *error) {
     if (found < 0 || found > bound)
       return og_error_set(error, OG_KERNEL, decl->name, NULL,
                           "%s: the kernel set %s to %lld, its rule allows 0 to "
-                          "%lld; mend the kernel or the rule",
+                          "%lld; fix the kernel or the rule",
                           decl->name, decl->dims[d].name, (long long)found,
                           (long long)bound);
     frame->fresh[i].shape[0] = found;

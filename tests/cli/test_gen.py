@@ -151,7 +151,7 @@ def test_operator_plugin_form(program):
     assert scale["params"][1] ["has_default"] is True
     assert scale["doc"] == "scaled"
     text = (program.folder / "spec.c").read_text()
-    assert text.count("The specification has no shapes: mend this rule.") == 2
+    assert text.count("The specification has no shapes: fix this rule.") == 2
 
 
 def test_one_operator_and_a_list_without_module(program):

@@ -214,8 +214,9 @@ static const operand *place_of(trial *t, const operand *result, int32_t first) {
 static void program_print(trial *t, const drawn *s, int32_t ndim,
                           const int64_t *whole, int32_t others) {
   // Where rows count, a program overwrites nothing.
-  const bool in_place =
-      draw(t, 3) == 0 && strstr(t->program.text, "width") == NULL;
+  const char *text = t->program.text;
+  const bool in_place = draw(t, 3) == 0 && strstr(text, "width") == NULL &&
+                        strstr(text, "row_") == NULL;
   for (int32_t r = 0; r < t->program.out_count; ++r) {
     operand *o = result_add(t, grow_dtype(&t->program), ndim, whole);
     og_text_addf(&t->text, r == 0 ? "  %%z%d: " : ", %%z%d: ", (int)r);

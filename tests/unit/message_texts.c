@@ -202,7 +202,7 @@ TEST(calls) {
        .text = "f: the kernel returned \"kernel failed\" without a reason",
        .op_count = 1, .stride = 1},
       {F(.shape = "x[N] -> [K <= N]", .kernels = OG_KERNELS(finder)),
-       .text = "f: the kernel set K to 5, its rule allows 0 to 4; mend the "
+       .text = "f: the kernel set K to 5, its rule allows 0 to 4; fix the "
                "kernel or "
                "the rule",
        .op_count = 1, .stride = 1},

@@ -293,7 +293,7 @@ og_status map_storable(const og_call *call, og_dtype to, map_type type) {
     return OG_OK;
   return og_fail(call, OG_DTYPE,
                  "the C function returns a value outside the result's "
-                 "type; mend the dtype rule or the prototype");
+                 "type; fix the dtype rule or the prototype");
 }
 
 // Of a number that its type holds, in 64 bits.

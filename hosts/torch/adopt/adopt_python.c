@@ -201,7 +201,7 @@ static PyObject *answer_get(const adopted_python *self, PyObject *answer,
   if (count != self->result_count) {
     PyErr_Format(PyExc_RuntimeError,
                  "%s: its schema has %d results, the callable returned %s%R; "
-                 "mend the schema",
+                 "fix the schema",
                  self->base.name, (int)self->result_count,
                  count < 0 ? "" : "a sequence of another length: ",
                  (PyObject *)Py_TYPE(answer));
@@ -248,7 +248,7 @@ static bool is_as_declared(const adopted_python *self, int32_t index,
   tensor_print(found, is, sizeof is);
   tensor_print(wanted, should, sizeof should);
   PyErr_Format(PyExc_RuntimeError,
-               "%s: result %d is %s here, its rules say %s; mend the shape or "
+               "%s: result %d is %s here, its rules say %s; fix the shape or "
                "dtype rule, or the callable",
                self->base.name, (int)self->places[index], is, should);
   return false;

@@ -147,7 +147,7 @@ static og_status result_copy(const og_call *call, const og_tensor *to,
   if (!is_equal)
     return og_fail(call, OG_INTERNAL,
                    "the tensor that it returned has another shape or type than "
-                   "its rules say; mend the shape or dtype rule");
+                   "its rules say; fix the shape or dtype rule");
   if (to->device.type != from->device.type)
     return og_fail(call, OG_DEVICE,
                    "the tensor that it returned is on another device than its "

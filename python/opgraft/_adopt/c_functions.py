@@ -265,7 +265,7 @@ def _check_argument(
     if wrong:
         raise ValueError(
             f"{where}: its type may be {wrong[0]}, expected {p.element} as the "
-            f"prototype says; mend dtype: \"{text.split('.')[0]}: "
+            f"prototype says; fix dtype: \"{text.split('.')[0]}: "
             f'{p.element}"'
         )
 

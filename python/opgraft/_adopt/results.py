@@ -41,7 +41,7 @@ def several_from(
     raise RuntimeError(
         f"{operator}: its schema has {counted(len(names), 'result')}, the "
         f"callable returned {type(found)}; expected a tuple, a list, or a dict or "
-        "dataclass whose names are the results'; mend the schema")
+        "dataclass whose names are the results'; fix the schema")
 
 
 def _by_name(

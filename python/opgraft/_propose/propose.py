@@ -78,7 +78,7 @@ class Doubt(ValueError):
         why = ("it was inferred, and strict=True needs your word"
                if proposal.is_certain else proposal.doubts[0])
         super().__init__(
-            f"{proposal.name}: {why}; look at this, mend it where it is "
+            f"{proposal.name}: {why}; look at this, fix it where it is "
             f"wrong, and paste it instead:\n\n{proposal}"
         )
 
