@@ -40,7 +40,7 @@ void cli_sizes_reset(cli_sizes *sizes);
 // OPGRAFT_OPTION_*. Prints and returns false.
 bool cli_mode_read(const cli_args *args, const char *otherwise,
                    uint32_t *out_flags);
-// What an executable has to say (opgraft_host.say), on standard error.
+// What an executable has to say (opgraft_host.log), on standard error.
 void cli_say(void *context, const char *text, int32_t is_progress);
 
 // --- Tensors -----------------------------------------------------------------

@@ -36,7 +36,7 @@ static int executable_save(opgraft_executable *executable,
 
 static int graph_pack(const cli_args *args, const char *from, const char *to,
                       const opgraft_options *wanted, const cli_sizes *sizes) {
-  opgraft_host host = {.struct_size = sizeof host, .say = cli_say};
+  opgraft_host host = {.struct_size = sizeof host, .log = cli_say};
   if (!cli_limits_read(args, &host)) return CLI_FAILED;
   opgraft_graph *graph = cli_graph_open(from, args);
   if (graph == NULL) return CLI_FAILED;

@@ -410,7 +410,7 @@ static int run_run(const cli_args *args) {
       !cli_number_of(args, "top", 0, 1000000, 20, &j.top))
     return CLI_FAILED;
   j.host = (opgraft_host){.struct_size = sizeof j.host,
-                          .say = cli_say,
+                          .log = cli_say,
                           .threads = (int32_t)threads,
                           .lanes = (int32_t)lanes};
   if (!cli_limits_read(args, &j.host) || !outputs_check(&j)) return CLI_FAILED;

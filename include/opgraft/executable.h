@@ -48,7 +48,7 @@ typedef struct opgraft_node_call {
   // NULL, or by result: where `run` leaves the owner of memory that it
   // donates. It does so for each result r whose out[r] is not empty and has no
   // data, and sets that to memory of out[r]'s shape and strides.
-  void **given;
+  void **donated;
   void *stream;  // as og_call.stream
 } opgraft_node_call;
 
@@ -57,8 +57,8 @@ enum {
   // `run` may be called on any thread, beside other nodes.
   OPGRAFT_NODE_ANY_THREAD = 1u,
   // Its results come in memory of their own, which `run` can donate where an
-  // output is to live there (opgraft_node_call.given).
-  OPGRAFT_NODE_GIVES = 2u,
+  // output is to live there (opgraft_node_call.donated).
+  OPGRAFT_NODE_DONATES = 2u,
   // The way to it costs more than a kernel: the engine drops it where a
   // kernel of its own takes the node.
   OPGRAFT_NODE_SLOW = 4u,
@@ -117,7 +117,7 @@ typedef struct opgraft_host {
   // for storages[k] is to be left in out_data[k], as opgraft_call_run takes it.
   // `call_context` is the call's. NULL: all inputs and storages are there for
   // the whole call.
-  og_status (*hold)(void *call_context, const int32_t *inputs,
+  og_status (*memory_event)(void *call_context, const int32_t *inputs,
                     int32_t input_count, const int32_t *storages,
                     int32_t storage_count, void **out_data,
                     opgraft_error *error);
@@ -144,7 +144,7 @@ typedef struct opgraft_host {
   const char *tune_with;
   // What the tuner has to say: one line without an end, or what it is at (NULL:
   // it is done) for who looks on. NULL: it says nothing.
-  void (*say)(void *context, const char *text, int32_t is_progress);
+  void (*log)(void *context, const char *text, int32_t is_progress);
 } opgraft_host;
 
 // --- Running -----------------------------------------------------------------
@@ -157,7 +157,7 @@ OPGRAFT_API og_status opgraft_executable_create(
 OPGRAFT_API void opgraft_executable_release(opgraft_executable *executable);
 
 // Memory that the host gives for a call: what outputs live in. Fixed, as
-// opgraft_output and opgraft_given are.
+// opgraft_output and opgraft_donated are.
 typedef struct opgraft_storage {
   size_t size_bytes;
   // The first output that is the whole of it, else the first that lies in it;
@@ -182,13 +182,13 @@ typedef struct opgraft_output {
 } opgraft_output;
 
 // Where a storage's memory comes from.
-typedef struct opgraft_given {
+typedef struct opgraft_donated {
   // The tensor that a step of the host donates in its place; or NULL.
   const og_tensor *tensor;
   void *owner;      // of that: the caller's to release, after an error too
-  int32_t is_late;  // 1: host.hold makes it during the call
+  int32_t is_late;  // 1: host.memory_event makes it during the call
   int32_t reserved;
-} opgraft_given;
+} opgraft_donated;
 
 // One call in flight: an instance of a plan with its own argument tables and
 // arena. The arrays are the plan's and valid until opgraft_call_end. The caller
@@ -198,10 +198,10 @@ typedef struct opgraft_call {
   uint32_t struct_size;
   uint32_t reserved;
   void *instance;  // NULL: no call is in flight
-  void *context;   // the host's own, which host.hold gets
+  void *context;   // the host's own, which host.memory_event gets
   const opgraft_storage *storages;
   const opgraft_output *outputs;
-  opgraft_given *given;  // by storage
+  opgraft_donated *donated;  // by storage
   int32_t storage_count;
   int32_t output_count;
   int32_t host_step_count;  // steps that the host runs
@@ -213,7 +213,7 @@ typedef struct opgraft_call {
 // where input i is an integer, which is ints[i] then; ints may be NULL if the
 // graph has no such input. The tensors need not outlive this function; the
 // memory that they point to must stay until opgraft_call_end, or until
-// host.hold has named the input. OG_INVALID also where out_call->struct_size is
+// host.memory_event has named the input. OG_INVALID also where out_call->struct_size is
 // not set.
 OPGRAFT_API og_status opgraft_executable_begin(opgraft_executable *executable,
                                                const og_tensor *const *in,
@@ -222,8 +222,8 @@ OPGRAFT_API og_status opgraft_executable_begin(opgraft_executable *executable,
                                                opgraft_call *out_call,
                                                opgraft_error *error);
 // Replays. storage_data[i] is memory of storages[i].size_bytes, aligned to 64
-// bytes where the host can; NULL, where given[i] has a tensor (then the host's
-// step sets given[i].owner) or is late. An error names the operator and the
+// bytes where the host can; NULL, where donated[i] has a tensor (then the host's
+// step sets donated[i].owner) or is late. An error names the operator and the
 // source line.
 OPGRAFT_API og_status opgraft_call_run(opgraft_call *call,
                                        void *const *storage_data,

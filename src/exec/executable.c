@@ -98,13 +98,13 @@ static void unknown_say(const opgraft_executable *executable) {
   const opgraft_host *host = &executable->host;
   const opgraft_graph *graph = executable->graph;
   char text[256];
-  const int32_t count = host->say != NULL ? og_packs_unknown(graph) : 0;
+  const int32_t count = host->log != NULL ? og_packs_unknown(graph) : 0;
   if (count == 0) return;
   snprintf(text, sizeof text,
            "%.120s: %d packed weight%s of a layout that this opgraft does not "
            "know: packed anew",
            graph->blocks.path, (int)count, count > 1 ? "s are" : " is");
-  host->say(host->context, text, 0);
+  host->log(host->context, text, 0);
 }
 
 og_status opgraft_executable_create(opgraft_graph *graph,
@@ -468,7 +468,7 @@ static void call_fill(og_instance *instance, opgraft_call *out_call) {
                          .instance = instance,
                          .storages = plan->storages,
                          .outputs = plan->outputs,
-                         .given = instance->given,
+                         .donated = instance->donated,
                          .storage_count = plan->storage_count,
                          .output_count = plan->graph->output_count,
                          .host_step_count = instance->host_steps,

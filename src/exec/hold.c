@@ -140,7 +140,7 @@ static og_status hold_fill(og_instance *instance, const finder *f, int32_t h) {
 og_status og_holds_make(og_instance *instance, const og_plan *plan) {
   const opgraft_host *host = &instance->entry->executable->host;
   // A device has not done with an input when its step has ended.
-  if (host->hold == NULL || !og_is_cpu(og_graph_device(plan->graph)))
+  if (host->memory_event == NULL || !og_is_cpu(og_graph_device(plan->graph)))
     return OG_OK;
   const size_t inputs = (size_t)plan->graph->input_count + 1;
   const size_t storages = (size_t)plan->storage_count + 1;
@@ -168,7 +168,7 @@ void og_holds_settle(og_instance *instance) {
     og_hold *hold = &instance->holds[h];
     int32_t count = 0;
     for (int32_t k = 0; k < hold->storage_count; ++k) {
-      opgraft_given *given = &instance->given[hold->storages[k]];
+      opgraft_donated *given = &instance->donated[hold->storages[k]];
       if (given->tensor != NULL) continue;
       given->is_late = true;
       hold->storages[count++] = hold->storages[k];
@@ -180,7 +180,7 @@ void og_holds_settle(og_instance *instance) {
 og_status og_hold_run(void *state, const og_run *run) {
   const og_hold *hold = state;
   og_instance *instance = hold->instance;
-  OG_TRY(run->executable->host.hold(
+  OG_TRY(run->executable->host.memory_event(
       instance->host_call, hold->inputs, hold->input_count, hold->storages,
       hold->storage_count, hold->data, run->error));
   for (int32_t k = 0; k < hold->storage_count; ++k)

@@ -19,7 +19,7 @@
 #include "graph/element.h"
 
 enum {
-  NODE_FLAGS = OPGRAFT_NODE_ANY_THREAD | OPGRAFT_NODE_GIVES | OPGRAFT_NODE_SLOW
+  NODE_FLAGS = OPGRAFT_NODE_ANY_THREAD | OPGRAFT_NODE_DONATES | OPGRAFT_NODE_SLOW
 };
 
 typedef struct og_hosted {
@@ -83,9 +83,9 @@ static og_status args_resolve(og_prep *prep, const opgraft_arg *args,
 // From here on the storage is the donated memory.
 static void given_take(og_hosted *hosted, int32_t r) {
   const int32_t storage = hosted->storages[r];
-  if (storage < 0 || hosted->call.given[r] == NULL) return;
-  hosted->instance->given[storage].owner = hosted->call.given[r];
-  hosted->call.given[r] = NULL;
+  if (storage < 0 || hosted->call.donated[r] == NULL) return;
+  hosted->instance->donated[storage].owner = hosted->call.donated[r];
+  hosted->call.donated[r] = NULL;
   og_relocs_set(&hosted->instance->storages[storage], hosted->out[r]->data);
 }
 
@@ -99,7 +99,7 @@ static og_status run_hosted(void *state, const og_run *run) {
                           hosted->out, run->error));
   const og_status status = hosted->host->run(
       hosted->host->context, hosted->state, &hosted->call, run->error);
-  for (int32_t r = 0; hosted->call.given && r < hosted->call.out_count; ++r)
+  for (int32_t r = 0; hosted->call.donated && r < hosted->call.out_count; ++r)
     given_take(hosted, r);
   return status;
 }
@@ -131,11 +131,11 @@ static og_status gives_note(og_prep *prep, og_hosted *hosted) {
     storages[r] = storage_of(prep, r);
     if (storages[r] < 0) continue;
     is_any = true;
-    prep->instance->given[storages[r]].tensor = prep->out[r];
+    prep->instance->donated[storages[r]].tensor = prep->out[r];
   }
   hosted->instance = prep->instance;
   hosted->storages = storages;
-  if (is_any) hosted->call.given = given;
+  if (is_any) hosted->call.donated = given;
   return OG_OK;
 }
 
@@ -265,7 +265,7 @@ og_status og_prepare_hosted(og_prep *prep, bool may_be_slow, bool *out_taken) {
   prep->step = (og_step){run_hosted, hosted};
   prep->is_pinned = (flags & OPGRAFT_NODE_ANY_THREAD) == 0;
   *out_taken = true;
-  return (flags & OPGRAFT_NODE_GIVES) != 0 ? gives_note(prep, hosted) : OG_OK;
+  return (flags & OPGRAFT_NODE_DONATES) != 0 ? gives_note(prep, hosted) : OG_OK;
 }
 
 bool og_hosted_needs_threads(const og_instance *instance, const og_node *node) {

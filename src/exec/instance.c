@@ -236,8 +236,8 @@ static void hold_add(og_instance *instance, og_hold *hold) {
 // Once a process.
 static void refused_say(const opgraft_host *host) {
   static atomic_flag is_said = ATOMIC_FLAG_INIT;
-  if (host->say == NULL || atomic_flag_test_and_set(&is_said)) return;
-  host->say(host->context,
+  if (host->log == NULL || atomic_flag_test_and_set(&is_said)) return;
+  host->log(host->context,
             "this process may not make memory executable: fused loops are "
             "interpreted, which takes longer",
             0);

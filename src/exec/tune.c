@@ -30,7 +30,7 @@
 static void say(const opgraft_executable *executable, const char *text,
                 bool is_progress) {
   const opgraft_host *host = &executable->host;
-  if (host->say != NULL) host->say(host->context, text, is_progress);
+  if (host->log != NULL) host->log(host->context, text, is_progress);
 }
 
 // --- Life --------------------------------------------------------------------

@@ -31,7 +31,7 @@ void og_tuning_destroy(og_tuning *tuning);
 // first win ties; the plain one does not run.
 void og_tune(const og_prep *prep, og_order *order);
 // What was found since goes to the file. What is wrong with it is said by
-// host.say.
+// host.log.
 void og_tune_save(const opgraft_executable *executable);
 
 #endif  // OG_EXEC_TUNE_H

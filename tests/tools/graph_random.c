@@ -172,7 +172,7 @@ static og_status call_once(opgraft_executable *executable, maker *m,
       executable, in, NULL, m->input_count, &call, &out->error);
   if (status != OG_OK) return status;
   for (int32_t i = 0; i < call.storage_count; ++i)
-    if (!call.given[i].is_late) storages[i] = storage_make(&call, i);
+    if (!call.donated[i].is_late) storages[i] = storage_make(&call, i);
   memset(&held, 0, sizeof held);
   held.call = &call;
   held.inputs = inputs;
@@ -200,7 +200,7 @@ static void graph_run(maker *m, uint64_t seed, const char *disable,
       .struct_size = sizeof host,
       .flags = flags & ~(uint32_t)OG_HOST_ANY_SIZE,
       .threads = threads,
-      .hold = (flags & OG_HOST_ANY_SIZE) != 0 ? hold : NULL};
+      .memory_event = (flags & OG_HOST_ANY_SIZE) != 0 ? hold : NULL};
   *out = (outcome){0};
   out->status =
       opgraft_graph_parse(m->text.data, m->text.length, &graph, &out->error);

@@ -103,7 +103,7 @@ static og_status file_run(const char *path, const char *packed, outcome *o) {
   opgraft_graph *graph = NULL;
   opgraft_executable *executable = NULL;
   const opgraft_host host = {
-      .struct_size = sizeof host, .context = o, .threads = 2, .say = on_say};
+      .struct_size = sizeof host, .context = o, .threads = 2, .log = on_say};
   const opgraft_options options = {.struct_size = sizeof options,
                                    .flags = OPGRAFT_OPTION_MAX_AUTOTUNE};
   memset(o, 0, sizeof *o);

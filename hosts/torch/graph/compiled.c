@@ -159,7 +159,7 @@ static bool is_same(const og_tensor *a, const og_tensor *b) {
 
 // Whether the output is all of its storage, as that was made.
 static bool is_base(const opgraft_call *call, const opgraft_output *output) {
-  const og_tensor *given = call->given[output->index].tensor;
+  const og_tensor *given = call->donated[output->index].tensor;
   if (given == NULL) return call->storages[output->index].whole;
   return output->tensor.byte_offset == 0 && is_same(&output->tensor, given);
 }
@@ -230,8 +230,8 @@ enum { STORAGES_ON_STACK = 32 };
 static bool given_take(const opgraft_call *call, PyObject **storages) {
   bool is_whole = true;
   for (int32_t i = 0; i < call->storage_count; ++i) {
-    tensor_handle handle = call->given[i].owner;
-    call->given[i].owner = NULL;
+    tensor_handle handle = call->donated[i].owner;
+    call->donated[i].owner = NULL;
     if (handle != NULL) storages[i] = handle_wrap(handle);
     is_whole &= storages[i] != NULL;
   }
@@ -308,7 +308,7 @@ static PyObject *call_replay(compiled *self, opgraft_call *call,
   call->context = &held;
   for (int32_t i = 0; i < call->storage_count; ++i) {
     data[i] = NULL;
-    if (call->given[i].tensor != NULL || call->given[i].is_late) continue;
+    if (call->donated[i].tensor != NULL || call->donated[i].is_late) continue;
     storages[i] = memory_make(self, call, i, &data[i]);
     if (storages[i] == NULL) return NULL;
   }
@@ -586,7 +586,7 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
   if (PyErr_Occurred() != NULL || written_find(self) != 0) return -1;
   graph_host_fill(&self->context, &host);
   // A failing call's inputs are written after it.
-  if (self->lets_go && self->repro == NULL) host.hold = host_hold;
+  if (self->lets_go && self->repro == NULL) host.memory_event = host_hold;
   host.plan_limit = plan_limit;
   host.rules = rules;
   tuning_host(tuned, &host);
@@ -646,7 +646,7 @@ PyObject *compiled_of(opgraft_graph *graph, uint32_t flags, PyObject *resolve,
   host.prepare = NULL;
   host.run = NULL;
   host.release = NULL;
-  host.say = tuning_say;
+  host.log = tuning_say;
   if (status == 0) status = executable_make(self, &host);
   if (status != 0) Py_CLEAR(self);
   return (PyObject *)(void *)self;

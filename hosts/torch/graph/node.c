@@ -104,7 +104,7 @@ static void handles_drop(node_state *state) {
 
 // Whether a result has no memory yet, and the tensor that we make becomes it.
 static bool is_to_give(const opgraft_node_call *node, int32_t index) {
-  return node->given != NULL && node->out[index]->data == NULL &&
+  return node->donated != NULL && node->out[index]->data == NULL &&
          og_numel(node->out[index]) > 0;
 }
 
@@ -251,7 +251,7 @@ static bool is_known(const opgraft_node_call *node, const void *data) {
         (const char *)node->in[i]->data + node->in[i]->byte_offset == data)
       return true;
   for (int32_t r = 0; r < node->out_count; ++r)
-    if (node->given[r] != NULL && node->out[r]->data == data) return true;
+    if (node->donated[r] != NULL && node->out[r]->data == data) return true;
   return false;
 }
 
@@ -272,7 +272,7 @@ static bool handle_give(const opgraft_node_call *node, int32_t index,
   void *data = NULL;
   if (handle != NULL && shim.aoti_torch_get_data_ptr(handle, &data) == 0) {
     node->out[index]->data = data;
-    node->given[index] = handle;
+    node->donated[index] = handle;
     return true;
   }
   if (handle != NULL) shim.aoti_torch_delete_tensor_object(handle);
@@ -787,7 +787,7 @@ static uint32_t flags_of(const node_state *state) {
                      !state->in_place && guard_can_wrap() &&
                      shim.aoti_torch_get_storage_size != NULL;
   return (is_python ? OPGRAFT_NODE_SLOW : OPGRAFT_NODE_ANY_THREAD) |
-         (gives ? OPGRAFT_NODE_GIVES : 0);
+         (gives ? OPGRAFT_NODE_DONATES : 0);
 }
 
 // What lies on a device is Python's: the shim makes no views of its memory.

@@ -44,7 +44,7 @@ void tuning_say(void *context, const char *text, int32_t is_progress) {
 
 void tuning_host(const tuning *from, opgraft_host *host) {
   static char path[PATH_MAX];
-  host->say = tuning_say;
+  host->log = tuning_say;
   if (from->weights_stay)
     host->flags |= OPGRAFT_HOST_WEIGHTS_STAY;
   else  // training: the loss and the optimizer run on torch's threads

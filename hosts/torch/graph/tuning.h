@@ -16,7 +16,7 @@ typedef struct tuning {
 
 // Fills the host's fields. The file is this processor's in the user's cache.
 void tuning_host(const tuning *from, opgraft_host *host);
-// opgraft_host.say, on Python's standard error. Under the interpreter lock.
+// opgraft_host.log, on Python's standard error. Under the interpreter lock.
 void tuning_say(void *context, const char *text, int32_t is_progress);
 
 #endif  // OG_TORCH_TUNING_H

@@ -113,7 +113,7 @@ typedef struct og_instance {
   og_reloc_list *arenas;    // by arena of the plan
   og_reloc_list *inputs;    // by input
   og_reloc_list *storages;  // by output storage
-  opgraft_given *given;     // by output storage
+  opgraft_donated *donated;     // by output storage
   og_hold *holds;           // in order
   int32_t hold_count;
   void *host_call;           // the context of the call in flight

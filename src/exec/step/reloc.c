@@ -17,11 +17,11 @@ og_status og_relocs_make(og_instance *instance, const og_plan *plan) {
   instance->inputs = og_arena_array(memory, inputs, sizeof *instance->inputs);
   instance->storages =
       og_arena_array(memory, storages, sizeof *instance->storages);
-  instance->given = og_arena_array(memory, storages, sizeof *instance->given);
+  instance->donated = og_arena_array(memory, storages, sizeof *instance->donated);
   instance->arenas = og_arena_array(memory, (size_t)plan->arena_count + 1,
                                     sizeof *instance->arenas);
   return instance->tensors && instance->inputs && instance->storages &&
-                 instance->given && instance->arenas
+                 instance->donated && instance->arenas
              ? OG_OK
              : OG_MEMORY;
 }
@@ -88,7 +88,7 @@ void og_storage_set(og_instance *instance, int32_t index, void *data) {
 void og_storages_bind(og_instance *instance, void *const *storage_data) {
   const int32_t count = instance->entry->plan->storage_count;
   for (int32_t i = 0; i < count; ++i) {
-    opgraft_given *given = &instance->given[i];
+    opgraft_donated *given = &instance->donated[i];
     given->owner = NULL;
     if (given->is_late) continue;
     if (storage_data[i] == NULL && given->tensor != NULL) {
