@@ -45,13 +45,13 @@ extern "C" {
   X(ALIGNMENT_ASSUMED, "alignment_assumed",                                    \
     "use unaligned loads: memory is aligned to its element, no more")          \
   X(THREAD_DEPENDENT, "thread_dependent",                                      \
-    "make a share's result independent of how many threads there are, or do "  \
+    "make a chunk's result independent of how many threads there are, or do "  \
     "not claim OG_DETERMINISTIC")                                              \
   X(CHUNK_ORDER_DEPENDENT, "chunk_order_dependent",                            \
-    "let no share of parallel_for use what another one wrote, nor rely on "    \
-    "where shares begin")                                                      \
+    "let no chunk of parallel_for use what another one wrote, nor rely on "    \
+    "where chunks begin")                                                      \
   X(DATA_RACE, "data_race",                                                    \
-    "let each share of parallel_for write memory of its own; scratch is "      \
+    "let each chunk of parallel_for write memory of its own; scratch is "      \
     "chosen by the worker")                                                    \
   X(THREAD_RACE, "thread_race",                                                \
     "keep nothing in static variables: calls may run at once")                 \

@@ -127,8 +127,8 @@ typedef struct og_attr {
 
 typedef struct og_call og_call;
 
-// One share [begin, end) of a parallel loop. `worker` is below call->threads
-// and no two shares that run at once have the same one.
+// One chunk [begin, end) of a parallel loop. `worker` is below call->threads
+// and no two chunks that run at once have the same one.
 typedef void (*og_task_fn)(void *state, int64_t begin, int64_t end,
                            int32_t worker);
 typedef void (*og_range_fn)(const og_call *call, int64_t begin, int64_t end);
@@ -348,7 +348,7 @@ static inline void og_set_dim(const og_call *call, int index, int64_t size) {
   call->dim[index] = size;
 }
 
-// Calls fn on shares of [0, total), at least `grain` long where there are
+// Calls fn on chunks of [0, total), at least `grain` long where there are
 // several, on up to call->threads threads. Returns when all are done. Shares
 // are disjoint, cover the range, and come in any order.
 static inline og_status og_parallel_tasks(const og_call *call, int64_t total,

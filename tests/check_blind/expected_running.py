@@ -41,7 +41,7 @@ RUNNING: dict[str, dict[str, str]] = {
     "square_total": {
         "kind": "state",
         "wrong": (
-            "a worker that runs several shares keeps the sum of its last one "
+            "a worker that runs several chunks keeps the sum of its last one "
             "only"
         ),
         "shown": "two shares on one thread: the first one does not count",

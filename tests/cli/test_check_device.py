@@ -80,7 +80,7 @@ def test_right_kernels(program, built, npu, options):
         assert f"{name}: right on npu (" in text
     for name in ("host_only", "row_sum_backward"):
         assert f"{name}: skipped: it has no kernel for the device\n" in text
-    assert ("\nnot tried on npu, since they need the host's memory or threads: shares, threads, "
+    assert ("\nnot tried on npu, since they need the host's memory or threads: chunks, threads, "
             "first, unused, huge\n") in text
     assert f"{len(RIGHT)} operators, 0 findings, {NOTES}\n" in text
 

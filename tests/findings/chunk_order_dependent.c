@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running sums, each from the one before, which another share may have to
+// Running sums, each from the one before, which another chunk may have to
 // write.
 
 #include <opgraft/op.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of the elements of each column, rows shared out: all shares add to
+// Sums of the elements of each column, rows shared out: all chunks add to
 // the same sums.
 
 #include <opgraft/op.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Probes of what a result may not depend on: earlier calls, the order and
-// number of shares, threads.
+// number of chunks, threads.
 
 #include <malloc.h>
 #include <string.h>
@@ -182,7 +182,7 @@ static bool see_shares(og_trial *trial, const og_mode *mode) {
   else
     og_tell_finding(trial->op, OPGRAFT_CHUNK_ORDER_DEPENDENT, false,
                     verdict.name,
-                    "with the shares of parallel_for cut or ordered "
+                    "with the chunks of parallel_for cut or ordered "
                     "otherwise, %s %s",
                     verdict.name, verdict.text);
   return true;
@@ -216,7 +216,7 @@ static void see_larger(og_trial *trial) {
   og_tell_shown(&trial->sample, &trial->inputs);
 }
 
-void og_probe_shares(og_trial *trial) {
+void og_probe_chunks(og_trial *trial) {
   if (!og_is_comparable(trial) || see_all_shares(trial)) return;
   see_larger(trial);
 }

@@ -28,7 +28,7 @@ typedef enum og_layout {
 typedef struct og_mode {
   og_share_kind shares;
   int32_t threads;
-  bool tracks_writes;  // which share wrote what
+  bool tracks_writes;  // which chunk wrote what
   og_layout layout;
   uint64_t seed;       // of layout and shares
   bool is_packed;      // strided: dims in any order, but no gaps

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // check's own parallel_for: shares in any order and of any size, on one thread
-// or several, with a record of which share wrote which byte.
+// or several, with a record of which chunk wrote which byte.
 
 #define _GNU_SOURCE
 #include "check/run/parallel.h"
@@ -57,7 +57,7 @@ static void clash(og_share_host *host, const og_region *r, size_t at,
   host->has_clash = true;
   snprintf(host->clash_name, sizeof host->clash_name, "%s", r->name);
   snprintf(host->clash_text, sizeof host->clash_text,
-           "shares [%lld, %lld) and [%lld, %lld) of one parallel_for both "
+           "chunks [%lld, %lld) and [%lld, %lld) of one parallel_for both "
            "write byte %zu",
            (long long)a->begin, (long long)a->end, (long long)b->begin,
            (long long)b->end, at);

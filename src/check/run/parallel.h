@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // check's own parallel_for: shares in any order and of any size, on one thread
-// or several, with a record of which share wrote which byte.
+// or several, with a record of which chunk wrote which byte.
 
 #ifndef OG_CHECK_RUN_PARALLEL_H
 #define OG_CHECK_RUN_PARALLEL_H

@@ -19,7 +19,7 @@ typedef struct og_lease og_lease;
 typedef struct og_onboard og_onboard;
 struct og_loop_code;
 
-// How long a call takes from its first loop of several shares on.
+// How long a call takes from its first loop of several chunks on.
 typedef struct og_loops_time {
   int64_t expected_ns;  // as the replay before it did; 0: not known
   int64_t begun_ns;     // 0: there was no such loop yet
