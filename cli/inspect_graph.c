@@ -149,7 +149,8 @@ static void program_print(const cli_node *program) {
   }
 }
 
-static void counts_print(long long programs, long long nodes, long long unfused) {
+static void counts_print(long long programs, long long nodes,
+                         long long unfused) {
   printf("%lld row program%s of %lld node%s, %lld node%s unfused\n", programs,
          cli_plural(programs), nodes, cli_plural(nodes), unfused,
          cli_plural(unfused));

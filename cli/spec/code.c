@@ -355,8 +355,7 @@ static void declaration_write(const spec_op *op, FILE *to) {
   for (int f = 0; f < SPEC_FIELD_COUNT; ++f) {
     if (op->text[f] == NULL) continue;
     if (f == SPEC_shape && op->is_shape_guessed)
-      fputs("        // The specification has no shapes: fix this rule.\n",
-            to);
+      fputs("        // The specification has no shapes: fix this rule.\n", to);
     fprintf(to, "        .%s = ", spec_field_names[f]);
     c_string(op->text[f], to);
     fputs(",\n", to);

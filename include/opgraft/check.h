@@ -67,7 +67,7 @@ extern "C" {
   X(BOUND_EXCEEDED, "bound_exceeded",                                          \
     "set the found dim once, from 0 to its bound, or raise the bound")         \
   X(WRONG_GRADIENT, "wrong_gradient",                                          \
-    "either side may be wrong: fix the backward operator, the order of its "  \
+    "either side may be wrong: fix the backward operator, the order of its "   \
     "arguments and targets, or the operator itself")                           \
   X(GRADIENT_SHAPE, "gradient_shape",                                          \
     "give each gradient the shape and type of its argument")                   \
@@ -80,10 +80,10 @@ extern "C" {
   X(WRONG_BROADCAST, "wrong_broadcast",                                        \
     "make a broadcast argument act as if it were expanded")                    \
   X(WRONG_VALUES_ACROSS_DTYPES, "wrong_values_across_dtypes",                  \
-    "fix the kernel of this type: another type's kernel disagrees; where "    \
+    "fix the kernel of this type: another type's kernel disagrees; where "     \
     "that is meant, say \"type_dependent: NAME\" in .expect")                  \
   X(WRONG_VALUES_ACROSS_KERNELS, "wrong_values_across_kernels",                \
-    "fix the kernel: another one that takes the same call disagrees")         \
+    "fix the kernel: another one that takes the same call disagrees")          \
   X(WRONG_FORMULA, "wrong_formula", "make the formula and the kernels agree")  \
   X(WRONG_IN_PLACE, "wrong_in_place",                                          \
     "read an element before it is overwritten, or declare no .inplace")        \
@@ -135,7 +135,7 @@ extern "C" {
   X(UNTRUE_EXPECT, "untrue_expect",                                            \
     "take the word out of .expect, or make it true")                           \
   X(SIZE_DEPENDENT, "size_dependent",                                          \
-    "fix what a block or a rest of a division leaves out: sizes below and "   \
+    "fix what a block or a rest of a division leaves out: sizes below and "    \
     "above are right")
 
 #define OPGRAFT_FINDING_ENUM(name, text, fix) OPGRAFT_##name,

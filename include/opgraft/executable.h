@@ -118,9 +118,9 @@ typedef struct opgraft_host {
   // `call_context` is the call's. NULL: all inputs and storages are there for
   // the whole call.
   og_status (*memory_event)(void *call_context, const int32_t *inputs,
-                    int32_t input_count, const int32_t *storages,
-                    int32_t storage_count, void **out_data,
-                    opgraft_error *error);
+                            int32_t input_count, const int32_t *storages,
+                            int32_t storage_count, void **out_data,
+                            opgraft_error *error);
   // For graphs of somebody else: a call that needs more bytes (its arena and
   // outputs, and what kernels keep) is OG_MEMORY, one that takes more
   // operations, counted roughly, OG_UNSUPPORTED, both when it begins. 0: none.
@@ -213,8 +213,8 @@ typedef struct opgraft_call {
 // where input i is an integer, which is ints[i] then; ints may be NULL if the
 // graph has no such input. The tensors need not outlive this function; the
 // memory that they point to must stay until opgraft_call_end, or until
-// host.memory_event has named the input. OG_INVALID also where out_call->struct_size is
-// not set.
+// host.memory_event has named the input. OG_INVALID also where
+// out_call->struct_size is not set.
 OPGRAFT_API og_status opgraft_executable_begin(opgraft_executable *executable,
                                                const og_tensor *const *in,
                                                const int64_t *ints,
@@ -222,9 +222,9 @@ OPGRAFT_API og_status opgraft_executable_begin(opgraft_executable *executable,
                                                opgraft_call *out_call,
                                                opgraft_error *error);
 // Replays. storage_data[i] is memory of storages[i].size_bytes, aligned to 64
-// bytes where the host can; NULL, where donated[i] has a tensor (then the host's
-// step sets donated[i].owner) or is late. An error names the operator and the
-// source line.
+// bytes where the host can; NULL, where donated[i] has a tensor (then the
+// host's step sets donated[i].owner) or is late. An error names the operator
+// and the source line.
 OPGRAFT_API og_status opgraft_call_run(opgraft_call *call,
                                        void *const *storage_data,
                                        opgraft_error *error);

@@ -19,7 +19,8 @@
 #include "graph/element.h"
 
 enum {
-  NODE_FLAGS = OPGRAFT_NODE_ANY_THREAD | OPGRAFT_NODE_DONATES | OPGRAFT_NODE_SLOW
+  NODE_FLAGS =
+      OPGRAFT_NODE_ANY_THREAD | OPGRAFT_NODE_DONATES | OPGRAFT_NODE_SLOW
 };
 
 typedef struct og_hosted {

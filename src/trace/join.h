@@ -23,10 +23,10 @@ typedef struct og_root {
   const char *guard;        // of a recompile, or ""
   const og_trace_fix *fix;  // the best one tried or proposed; NULL: none
   int32_t hits;
-  bool is_frame_eager;  // a whole frame of its own function is skipped for it
-  double cold_ns;       // compile time that would not have been spent
+  bool is_frame_eager;    // a whole frame of its own function is skipped for it
+  double cold_ns;         // compile time that would not have been spent
   double boundary_bytes;  // that the splits keep alive, the most at once
-  og_spread steady_ns;  // per step
+  og_spread steady_ns;    // per step
 } og_root;
 
 typedef struct og_frames {

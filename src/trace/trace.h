@@ -88,7 +88,7 @@ typedef struct og_trace_graph {
   int64_t frame;
   int64_t ops;
   int64_t boundary_bytes;  // of its results: what a break after it keeps alive
-  int64_t ns;            // in the backend
+  int64_t ns;              // in the backend
   const char *backend;
 } og_trace_graph;
 

@@ -110,11 +110,11 @@ typedef struct og_instance {
   int32_t step_count;
   og_section *sections;  // in steps
   int32_t section_count;
-  og_reloc_list *arenas;    // by arena of the plan
-  og_reloc_list *inputs;    // by input
-  og_reloc_list *storages;  // by output storage
-  opgraft_donated *donated;     // by output storage
-  og_hold *holds;           // in order
+  og_reloc_list *arenas;     // by arena of the plan
+  og_reloc_list *inputs;     // by input
+  og_reloc_list *storages;   // by output storage
+  opgraft_donated *donated;  // by output storage
+  og_hold *holds;            // in order
   int32_t hold_count;
   void *host_call;           // the context of the call in flight
   struct og_hosted *hosted;  // states that the host made

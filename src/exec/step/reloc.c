@@ -17,7 +17,8 @@ og_status og_relocs_make(og_instance *instance, const og_plan *plan) {
   instance->inputs = og_arena_array(memory, inputs, sizeof *instance->inputs);
   instance->storages =
       og_arena_array(memory, storages, sizeof *instance->storages);
-  instance->donated = og_arena_array(memory, storages, sizeof *instance->donated);
+  instance->donated =
+      og_arena_array(memory, storages, sizeof *instance->donated);
   instance->arenas = og_arena_array(memory, (size_t)plan->arena_count + 1,
                                     sizeof *instance->arenas);
   return instance->tensors && instance->inputs && instance->storages &&
