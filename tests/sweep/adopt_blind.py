@@ -385,7 +385,6 @@ def judge(rows: list[dict[str, Any]], is_whole: bool) -> int:
           f"first run {FIRST_RIGHT} of {len(CASES)}")
     if not is_whole:
         return int(right + skipped < len(rows))
-    # Not before: tools/ has a coverage.py, which numba would take for its own.
     sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tools")]
     import harness  # noqa: PLC0415
 

@@ -99,7 +99,7 @@ def main() -> None:
     lines = [
         "# Coverage",
         "",
-        "Written by `tools/coverage.py`: the models of "
+        "Written by `tools/coverage_page.py`: the models of "
         "tests/python/graph/models.py, small, in training and inference. "
         "Nodes do not count views. The native share is that of nodes that are "
         "not contractions; native ones include those that ATen's kernels ran "
