@@ -196,6 +196,10 @@ def differentiable(ops: Any) -> dict[str, Callable[..., Any]]:
             lambda *of: torch.ops.gemma_rms_norm.gemma_rms_norm_backward(
                 *of, 1e-6),
             (small(2, 9), small(2, 9), small(9))),
+        **{f"{name}_and_mul_backward": (
+            getattr(torch.ops.gated_activations, f"{name}_and_mul_backward"),
+            (small(2, 6), small(2, 12)))
+           for name in ("silu", "gelu", "gelu_tanh")},
         "layer_norm": (ops.layer_norm, (small(2, 9), small(9), small(9))),
         "linear": (ops.linear, (small(3, 9), small(4, 9), small(4))),
         "apply_rope": (
