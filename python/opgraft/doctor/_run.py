@@ -77,6 +77,7 @@ def recording(path: str | os.PathLike[str], runs: int, script: str = "",
         threads=torch.get_num_threads(),
     )
     recorder = Recorder(writer)
+    before = _frame_counters()
     installed = _adapter.install(recorder)
     if not is_tested:
         _selftest.run(installed, recorder)
@@ -100,7 +101,7 @@ def recording(path: str | os.PathLike[str], runs: int, script: str = "",
     finally:
         with contextlib.suppress(KeyboardInterrupt):
             recorder.finish()
-            total, ok = _frame_counters()
+            total, ok = map(_since, before, _frame_counters())
             stretch = _measure.measure(recorder, writer, runs)
         for name, state in installed.states.items():
             writer.line("hook", name=name, state=state.split(":")[0],
@@ -110,6 +111,11 @@ def recording(path: str | os.PathLike[str], runs: int, script: str = "",
                     compile_ns=recorder.compile_ns, stretch=stretch)
         writer.line("end", status=status, text=text)
         writer.close()
+
+
+def _since(before: int, now: int) -> int:
+    """What a counter of the process counted, which the script may have reset."""
+    return now - before if now >= before else now
 
 
 def _frame_counters() -> tuple[int, int]:
