@@ -321,7 +321,7 @@ const cli_command cli_command_gen = {
         "  opgraft gen --target ge norms.c -o norms_ge\n"
         "  opgraft gen --target stablehlo norms.c --op rms_norm x=4,8 "
         "weight=8\n"
-        "  opgraft gen --target c norms.c -o norms_formulas.c",
+        "  opgraft gen --target c softcap.c -o softcap_formulas.c",
     .options = options,
     .operand = CLI_OPERAND_GEN,
     .run = gen_run,

@@ -6,15 +6,13 @@
 
 FOLDER gets a copy of docs/, and in its reference/: a page for each public C
 header, from its comments; one for Python, from docstrings; one for the program,
-from its help; one with the error codes and the findings of check; one with the
-samples of comments and messages that docs/results has.
+from its help; one with the error codes and the findings of check.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import json
 import pathlib
 import re
 import shutil
@@ -447,33 +445,6 @@ def codes_page() -> str:
     return "\n".join(out) + "\n"
 
 
-# --- What a random sample of comments and messages was like.
-
-SAMPLES = ("comments", "messages")
-
-
-def samples_page() -> str:
-    """From docs/results; a text without `after` stayed as it was."""
-    out = ["# Comments and messages, read at random", ""]
-    for name in SAMPLES:
-        kept = json.loads((ROOT / "docs" / "results" /
-                           f"{name}_sample.json").read_text())
-        changed = sum("after" in row for row in kept["rows"])
-        out += [f"## {name.capitalize()}", "",
-                f"{len(kept['rows'])} {escape(kept['what'])}. "
-                f"{changed} were rewritten.", ""]
-        for row in kept["rows"]:
-            out += [f"**`{row['place']}`**"
-                    + (f", caused by {escape(row['cause'])}"
-                       if "cause" in row else ""), "",
-                    "```text", row["before"].replace("\\n", "\n").rstrip(),
-                    "```", ""]
-            if "after" in row:
-                out += ["now", "", "```text",
-                        row["after"].replace("\\n", "\n").rstrip(), "```", ""]
-    return "\n".join(out)
-
-
 def pages(program: pathlib.Path) -> dict[str, str]:
     headers = sorted(HEADERS.glob("*.h"))
     found = {f"c/{path.stem}.md": header_page(read_header(path))
@@ -482,7 +453,6 @@ def pages(program: pathlib.Path) -> dict[str, str]:
     found["python.md"] = python_page()
     found["program.md"] = program_page(program)
     found["codes.md"] = codes_page()
-    found["samples.md"] = samples_page()
     return found
 
 

@@ -57,6 +57,13 @@ static const og_op ops[] = {
 };
 OG_MODULE(norms, ops)
 """
+SOFTCAP = """#include <opgraft/op.h>
+static const og_op ops[] = {
+    {.schema = "softcap(Tensor x, float cap=30.0) -> Tensor",
+     .row = "y = cap * tanh(x / cap)"},
+};
+OG_MODULE(softcap, ops)
+"""
 SPEC = """- schema: "rms_norm(Tensor x, Tensor weight) -> Tensor"
   shape: "x[*N, D], weight[D] -> [*N, D]"
 """
@@ -87,7 +94,7 @@ EVENTS = "opgraft-events 1\nrun\tscript=train.py\nend\tstatus=ok\n"
 TUNED = ("matmul f32[8,16] f32[16,4] -> f32[8,4]; ,; fast/host; 1 thread, avx2, "
          "torch 2: fast  # fast 1.0 us")
 FILES = {"run.events": EVENTS, "norms.yaml": SPEC, "zlib.yaml": ZLIB, "kernels.yaml": ZLIB,
-         "rope.c": "int rope_unused;\n", "train.py": SCRIPT,
+         "softcap.c": SOFTCAP, "rope.c": "int rope_unused;\n", "train.py": SCRIPT,
          "scale.cu": "#include <opgraft/cuda_kernel.h>\n",
          "models.txt": "train.py\n",
          "CMakeLists.txt": "cmake_minimum_required(VERSION 3.20)\n"

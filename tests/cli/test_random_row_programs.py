@@ -35,7 +35,8 @@ Array = np.ndarray[Any, Any]
 
 
 class NoOneAnswer(Exception):
-    """The sign of a NaN is asked for, which has no one answer."""
+    """What a NaN is asked for has no one answer: its sign, or a power of it,
+    which is 1 for a quiet one and NaN for a signalling one."""
 
 
 # --- Primitives ---------------------------------------------------------------
@@ -54,6 +55,20 @@ def libm(name: str, operands: int) -> Callable[..., Array]:
                         np.float32).reshape(same[0].shape)
 
     return run
+
+
+def power(a: Array, b: Array) -> Array:
+    a, b = np.broadcast_arrays(a, b)
+    if (np.isnan(a) & (b == 0) | np.isnan(b) & (a == 1)).any():
+        raise NoOneAnswer
+    return libm("pow", 2)(a, b)
+
+
+def hypot(a: Array, b: Array) -> Array:
+    a, b = np.broadcast_arrays(a, b)
+    if (np.isnan(a) & np.isinf(b) | np.isnan(b) & np.isinf(a)).any():
+        raise NoOneAnswer
+    return libm("hypot", 2)(a, b)
 
 
 def signs(x: Array) -> Array:
@@ -91,7 +106,7 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "copysign": lambda a, b: np.where(signs(b), -np.abs(a), np.abs(a)),
     "is_inf": np.isinf,
     "select": lambda a, b, c: np.where(a != 0, b, c),
-    "fma": libm("fma", 3),
+    "fma": libm("fma", 3), "pow": power, "hypot": hypot,
 }
 OPERATORS: dict[type, Callable[..., Array]] = {
     ast.USub: np.negative, ast.Not: lambda a: a == 0,
@@ -130,6 +145,14 @@ def reduced(kind: str, x: Array, width: int) -> Array:
     return partials
 
 
+def running(kind: str, x: Array, width: int) -> Array:
+    """Sums along each row, in double, from one of its ends."""
+    whole = np.broadcast_to(x, (x.shape[0], width)).astype(np.float64)
+    step = -1 if kind == "row_cumsum_reversed" else 1
+    sums = np.cumsum(whole[:, ::step], axis=1)[:, ::step] + 0.0  # from 0 on
+    return sums.astype(np.float32)
+
+
 class Rows:
     """The names of a program, with one row for each of its rows; a value that
     has one element for the row is one column."""
@@ -164,8 +187,13 @@ class Rows:
                 return OPERATORS[type(op)](self.value(a), self.value(b))
             case ast.Call(func=ast.Name(id=name), args=args):
                 operands = [self.value(a) for a in args]
+                if name.startswith("row_cumsum"):
+                    return running(name, operands[0], self.width)
                 if name.startswith("row_"):
                     return reduced(name, operands[0], self.width)
+                if name == "round_to":
+                    return rounded({8: "bf16", 11: "f16"}[
+                        int(operands[1].flat[0])], operands[0])
                 function = FUNCTIONS.get(name) or libm(name, len(operands))
                 return function(*operands)
         raise ValueError(ast.dump(e))
