@@ -151,8 +151,11 @@ int32_t og_promotion_result(const og_promotion *state) {
   return combine(state->dims, combine(state->no_dims, state->number));
 }
 
+og_type_set og_types_of(const og_decl *decl, int32_t tensor) {
+  const int32_t same = decl->types[tensor].same_as;
+  return decl->types[same >= 0 ? same : tensor].set;
+}
+
 bool og_takes_integers_only(const og_decl *decl, int32_t tensor) {
-  for (int32_t i = 0; i < OPGRAFT_ARG_MAX; ++i)
-    if (decl->types[tensor].same_as >= 0) tensor = decl->types[tensor].same_as;
-  return (decl->types[tensor].set & ~og_types_integral) == 0;
+  return (og_types_of(decl, tensor) & ~og_types_integral) == 0;
 }

@@ -26,6 +26,9 @@ void og_promotion_number(og_promotion *state, int32_t attr_kind);
 // Negative where nothing was added or the types have no common one.
 int32_t og_promotion_result(const og_promotion *state);
 
+// The types that a tensor argument may have, of a declaration whose kernels
+// were read too.
+og_type_set og_types_of(const og_decl *decl, int32_t tensor);
 // Whether the tensor argument has integers, whatever the call.
 bool og_takes_integers_only(const og_decl *decl, int32_t tensor);
 

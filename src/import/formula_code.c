@@ -23,20 +23,14 @@ static const og_dtype single = {OG_CODE_FLOAT, 32, 1};
 
 // --- The types of a call -----------------------------------------------------
 
-static bool is_in_set(og_type_set set, og_dtype dtype) {
-  for (int32_t k = 0; k < og_dtype_table_count(); ++k)
-    if ((set >> k & 1u) && og_dtype_equal(og_dtype_at(k), dtype)) return true;
-  return false;
-}
-
 // The type that is asked for where the argument may have it, else its first
 // one.
 static og_dtype argument_type(const og_decl *decl, int32_t tensor,
                               og_dtype asked) {
-  const int32_t same = decl->types[tensor].same_as;
-  const og_type_set set = decl->types[same >= 0 ? same : tensor].set;
+  const og_type_set set = og_types_of(decl, tensor);
+  const int32_t index = og_dtype_index(asked);
   int32_t k = 0;
-  if (is_in_set(set, asked)) return asked;
+  if (index >= 0 && (set >> index & 1u)) return asked;
   while (k + 1 < og_dtype_table_count() && !(set >> k & 1u)) ++k;
   return og_dtype_at(k);
 }

@@ -144,8 +144,7 @@ def _reasons(graph: dict[str, Any]) -> list[str]:
     for key, words in _REASONS:
         places: dict[tuple[str, str], list[str]] = {}
         for node in graph.get(key, ()):
-            name = node["operator"] if "operator" in node and \
-                key != "epilogues_refused" else ""
+            name = node["operator"] if key != "epilogues_refused" else ""
             places.setdefault((name, node["reason"]), []).append(_place(node))
         for (name, reason), found in places.items():
             named = list(dict.fromkeys(filter(None, found)))

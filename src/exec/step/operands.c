@@ -155,10 +155,11 @@ og_status og_need_int(og_prep *prep, const og_tensor *tensor) {
 
 og_status og_need_shape(og_prep *prep, const og_tensor *tensor, int32_t rank,
                         const int64_t *shape) {
-  bool fits = tensor != NULL && tensor->ndim == rank;
+  if (tensor == NULL) return og_prep_misfit(prep);
+  bool fits = tensor->ndim == rank;
   for (int32_t d = 0; fits && d < rank; ++d)
     fits = tensor->shape[d] == shape[d];
-  if (fits || tensor == NULL) return fits ? OG_OK : og_prep_misfit(prep);
+  if (fits) return OG_OK;
   char found[80], expected[80], what[240];
   og_dims_text(tensor->shape, tensor->ndim, found, sizeof found);
   og_dims_text(shape, rank, expected, sizeof expected);

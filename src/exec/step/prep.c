@@ -46,8 +46,7 @@ static void shapes_text(og_tensor *const *tensors, int32_t count, char *text,
   text[0] = '\0';
   for (int32_t i = 0; i < count && at + 8 < size; ++i) {
     const og_tensor *t = tensors[i];
-    if (i > 0) memcpy(text + at, ", ", 3);
-    at += i > 0 ? 2 : 0;
+    at += (size_t)snprintf(text + at, size - at, "%s", i > 0 ? ", " : "");
     og_dims_text(t != NULL ? t->shape : NULL, t != NULL ? t->ndim : 0,
                  text + at, size - at);
     at += strlen(text + at);
