@@ -342,6 +342,7 @@ class Stages:
         self.args = args
         self.tally = Tally()
         self.build = args.build.resolve()
+        os.environ["PATH"] = f"{self.build / 'bin'}:{os.environ['PATH']}"
         self.units = re.compile("")  # those whose name it matches are run
         self.texts: tuple[str, ...] = ()  # folders of tests/text; none: all
 
