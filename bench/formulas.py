@@ -27,6 +27,7 @@ from opgraft import ops  # noqa: E402
 ROWS = {"cache": 16, "memory": 16384}  # of 4096 elements
 WIDTH = 4096
 FIRST_MS = 1.0
+PASSES = "forward", "backward"
 NORM_SHAPE = "x[*N, D], weight[D] -> [*N, D]"
 
 
@@ -40,6 +41,7 @@ class Case:
     hand: Callable[..., Any] | None = None
     weights: int = 0  # rows beside x
     shape: str | None = None
+    read: int = 1  # streams of the result's size
 
     def define(self, name: str, row: str | None = None) -> Any:
         return opgraft.define(self.schema.replace("f(", f"{name}(", 1),
@@ -66,7 +68,8 @@ CASES = {
                          "a, b = halves(x); y = a * sigmoid(a) * b",
                          lambda x: F.silu(x.chunk(2, -1)[0])
                          * x.chunk(2, -1)[1],
-                         ops.silu_and_mul, shape="x[*N, D] -> [*N, D // 2]"),
+                         ops.silu_and_mul, shape="x[*N, D] -> [*N, D // 2]",
+                         read=2),
 }
 
 
@@ -90,8 +93,20 @@ def first_results(goals: harness.Goals) -> None:
         goals.add(f"{name}: text to first result", least, FIRST_MS, unit=" ms")
 
 
+def passes(case: Case, size: int, has_gradient: bool
+           ) -> dict[str, Callable[[int], Any]]:
+    """The streams of each pass: operands and result; then operands, the
+    result's gradient and theirs."""
+    streams = {"forward": (case.read, 1)}
+    if has_gradient:
+        streams["backward"] = (case.read + 1, case.read)
+    return {run.replace("limit", f"limit {name}"): call
+            for name, (read, written) in streams.items()
+            for run, call in machine.streams(read, written, size).items()}
+
+
 def judge(goals: harness.Goals, label: str, where: str,
-          times: dict[str, harness.Timing], moved: int, read: float) -> None:
+          times: dict[str, harness.Timing]) -> None:
     ours = times["formula"].least
     if "hand kernel" in times:
         goals.add(f"{label}: formula / hand kernel",
@@ -100,13 +115,16 @@ def judge(goals: harness.Goals, label: str, where: str,
         goals.add(f"{label}: formula / Inductor",
                   ours / times["Inductor"].least, 0.9)
     if where == "memory":
-        goals.add(f"{label}: share of bandwidth", moved / ours / read, 0.85,
+        least = sum(min(t.least for n, t in times.items()
+                        if n.startswith(f"limit {pass_}"))
+                    for pass_ in PASSES if f"limit {pass_} stores" in times)
+        goals.add(f"{label}: limit / ours", least / ours, 0.85,
                   at_most=False)
     goals.limit(f"{label}: formula / eager", ours / times["eager"].least)
 
 
 def compare(options: argparse.Namespace, goals: harness.Goals, name: str,
-            dtype: torch.dtype, where: str, formula: Any, read: float) -> None:
+            dtype: torch.dtype, where: str, formula: Any) -> None:
     case = CASES[name]
     x = torch.randn(ROWS[where], WIDTH).to(dtype)
     of = (x, *(torch.randn(WIDTH).to(dtype) for _ in range(case.weights)))
@@ -116,7 +134,7 @@ def compare(options: argparse.Namespace, goals: harness.Goals, name: str,
     if options.inductor:
         contenders["Inductor"] = torch.compile(case.eager, dynamic=False)
     y = case.eager(*of)
-    grad, moved = torch.randn_like(y), (x.numel() + y.numel()) * y.itemsize
+    grad = torch.randn_like(y)
     for has_gradient in (False, True):
         label = (f"{name} {str(dtype).removeprefix('torch.')} {where}"
                  f"{', trained' if has_gradient else ''}")
@@ -125,15 +143,15 @@ def compare(options: argparse.Namespace, goals: harness.Goals, name: str,
                           f=trained(f, grad) if has_gradient else f,
                           **{f"a{k}": t for k, t in enumerate(inputs)})
                 for who, f in contenders.items()}
+        if where == "memory":
+            runs |= passes(case, y.nbytes, has_gradient)
         try:
             times = harness.measure(runs, block_ns=1e6)
         except harness.TooNoisy:
             goals.noisy(label)
             continue
         harness.print_table(label, times, 1e3, "us")
-        # With a gradient: x twice, the result, its gradient, and x's.
-        judge(goals, label, where, times,
-              2 * moved + x.nbytes if has_gradient else moved, read)
+        judge(goals, label, where, times)
 
 
 def main() -> None:
@@ -146,12 +164,12 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     goals = harness.Goals(f"formulas_{options.threads}t")
-    read = machine.Machine().bandwidth()
+    harness.memory_keep()
     for name in list(CASES)[2:3] if options.smoke else CASES:
         formula = CASES[name].define(name)
         for dtype in (torch.float32, torch.bfloat16):
             for where in ("cache",) if options.smoke else ROWS:
-                compare(options, goals, name, dtype, where, formula, read)
+                compare(options, goals, name, dtype, where, formula)
     first_results(goals)
     if not options.smoke:
         goals.write(["bench/formulas.py", "src/decl", "src/loop"])

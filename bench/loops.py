@@ -17,11 +17,9 @@ squares relative to the results'.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
@@ -29,6 +27,7 @@ from typing import Any, Callable
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import graph_set  # noqa: E402
 import harness  # noqa: E402
+import machine  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
@@ -39,7 +38,6 @@ T = torch.Tensor
 LEAST_RATIO, LEAST_SHARE, ENCODE_US = 1.3, 0.85, 20
 MOST_DISTANCE = 2  # of eager mode's
 COMPILATIONS = 5
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of mallopt
 FIGURES = ("in cache: Inductor / ours", "memory: share of the limit")
 
 
@@ -194,32 +192,8 @@ def cache_bytes(level: str) -> int:
     return sizes[2] if level == "second" else sizes[max(sizes)]
 
 
-@functools.cache
-def streams_module() -> Any:
-    out = Path(tempfile.mkdtemp(prefix="opgraft-bench-")) / "streams.so"
-    call.compile_c(call.PEERS / "streams.c", out)
-    return opgraft.load(out)
-
-
 def limits(chosen: Case, rows: int) -> dict[str, Callable[[int], Any]]:
-    """As many streams, to be timed beside what they bound."""
-    read, written = chosen.streams
-    size = 4 * chosen.width * rows
-    x = torch.ones(read * size // 4).view(torch.uint8).view(read, size)
-    y = torch.ones(written * size // 4).view(torch.uint8).view(written, size)
-    stream = streams_module().stream
-    return {f"limit {kind}": harness.loop(
-        "f(x, y, k)", f=stream, x=x, y=y, k=k)
-        for k, kind in enumerate(("stores", "direct stores"))
-        if written or k == 0}
-
-
-def memory_keep() -> None:
-    """Freed memory stays with the process: results would else be pages that
-    the system clears at every call, for each contender."""
-    libc = ctypes.CDLL(None)
-    libc.mallopt(M_MMAP_MAX, 0)
-    libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+    return machine.streams(*chosen.streams, 4 * chosen.width * rows)
 
 
 # --- Attempts -------------------------------------------------------------------
@@ -340,7 +314,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     torch.manual_seed(1)
-    memory_keep()
+    harness.memory_keep()
     sizes = Sizes(cache_bytes("second") // 2,
                   (16 << 20) if is_smoke else 4 * cache_bytes("last"), blocks)
     rows: dict[str, Any] = {}

@@ -14,6 +14,7 @@ from typing import Any, Callable
 import torch
 
 import call
+import harness
 import opgraft
 
 SOURCE = call.PEERS / "machine.c"
@@ -121,6 +122,25 @@ class Machine:
     def bandwidth(self) -> float:
         """GB/s of reading memory that no cache holds."""
         return _best(self.reading(torch.ones(torch.get_num_threads() * (48 << 20))))
+
+
+@functools.cache
+def _streams() -> Any:
+    path = Path(tempfile.mkdtemp()) / "streams.so"
+    call.compile_c(call.PEERS / "streams.c", path)
+    return opgraft.load(path).stream
+
+
+def streams(read: int, written: int, size: int
+            ) -> dict[str, Callable[[int], Any]]:
+    """As many streams of `size` bytes, past the caches too: to be timed beside
+    what they bound."""
+    x = torch.ones(read * size // 4).view(torch.uint8).view(read, size)
+    y = torch.ones(written * size // 4).view(torch.uint8).view(written, size)
+    return {f"limit {kind}": harness.loop("f(x, y, k)", f=_streams(), x=x, y=y,
+                                          k=k)
+            for k, kind in enumerate(("stores", "direct stores"))
+            if written or k == 0}
 
 
 def _seconds(call: Callable[[], Any]) -> float:

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/grain.h"
+#include "base/machine.h"
 #include "decl/formula_function.h"
 #include "decl/formula_loops.h"
 #include "decl/formula_rows.h"
@@ -296,22 +297,7 @@ static og_status positions_make(walk *w, const og_call *call, og_class class) {
                    "not tell apart");
   w->positions = og_alloc((size_t)count * sizeof(int64_t));
   if (w->positions == NULL) return og_fail(call, OG_MEMORY, "out of memory");
-  for (int64_t k = 0; k < count; ++k) {
-    const float single = (float)k;
-    const double real = (double)k;
-    if (class == OG_CLASS_F32)
-      memcpy(w->positions + k * 4, &single, sizeof single);
-    else
-      memcpy(w->positions + k * 8, class == OG_CLASS_F64 ? (void *)&real : &k,
-             8);
-  }
-  return OG_OK;
-}
-
-static og_status number_bind(walk *w, const og_call *call, int32_t i) {
-  const og_attr *attr = &call->attr[w->f->inputs[i].index];
-  if (attr->kind == OG_ATTR_COMPLEX)
-    return og_fail(call, OG_UNSUPPORTED, "a formula takes no complex number");
+  og_positions_store(class, count, w->positions);
   return OG_OK;
 }
 
@@ -330,9 +316,11 @@ static og_status operands_bind(walk *w, const og_call *call,
     o->row_by = 0;
     if (!is_out && f->inputs[i].is_position) continue;
     if (!is_out && !f->inputs[i].is_tensor) {
-      OG_TRY(number_bind(w, call, i));
-      *out_given |=
-          (uint32_t)(call->attr[f->inputs[i].index].kind != OG_ATTR_NONE) << i;
+      const int32_t kind = call->attr[f->inputs[i].index].kind;
+      if (kind == OG_ATTR_COMPLEX)
+        return og_fail(call, OG_UNSUPPORTED,
+                       "a formula takes no complex number");
+      *out_given |= (uint32_t)(kind != OG_ATTR_NONE) << i;
       continue;
     }
     o->row_by = is_out || f->inputs[i].row_by == 0
@@ -420,6 +408,37 @@ static void forms_find(walk *w, const og_call *call, og_formula_function *key) {
   }
 }
 
+// Whether each of its rows begins at a line that no input has.
+static bool has_lines(const walk *w, const operand *o) {
+  bool is_so = (uintptr_t)o->data % OG_LOOP_LINE == 0;
+  for (int32_t d = 0; d < w->rank - 1; ++d)
+    is_so &= o->stride[d] * o->bytes % OG_LOOP_LINE == 0;
+  for (int32_t i = 0; i < w->f->input_count; ++i)
+    is_so &= w->operands[i].data != o->data;
+  return is_so;
+}
+
+// What is larger than the last-level cache passes it.
+static void memory_find(const walk *w, og_formula_function *key) {
+  const int32_t inputs = w->f->input_count;
+  int64_t read = 0, written = 0;
+  key->nontemporal = 0;
+  for (int32_t i = 0; i < w->count; ++i) {
+    const operand *o = &w->operands[i];
+    if (o->tensor == NULL || is_kept(w, i) || o->is_added) continue;
+    const int64_t bytes = og_numel(o->tensor) * o->bytes;
+    if (i < inputs) {
+      read += bytes;
+    } else if (!o->is_copied && og_loop_may_pass_caches(key->operands[i]) &&
+               has_lines(w, o)) {
+      key->nontemporal |= 1u << (i - inputs);
+      written += bytes;
+    }
+  }
+  key->prefetch = read > og_machine_cache_bytes();
+  if (written <= og_machine_cache_bytes()) key->nontemporal = 0;
+}
+
 // A result in an input's memory is written behind what that input is read for.
 static void copies_add(walk *w) {
   const int32_t inputs = w->f->input_count;
@@ -473,7 +492,7 @@ static void stretch_run(const walk *w, const stretch *at, char *memory) {
   call.rows = at->rows;
   call.blocks = 1;
   call.scratch = memory;
-  call.nontemporal = false;
+  call.nontemporal = w->fn->nontemporal != 0;
   for (int32_t i = 0; i < w->count; ++i) {
     const operand *o = &w->operands[i];
     int64_t offset = offset_at(w, o, at);
@@ -697,24 +716,12 @@ static og_status sum_finish(const walk *w, int32_t i, const og_call *call) {
   return status;
 }
 
-// Nothing to add: the dims that are added have no elements.
-static void zeros_write(const operand *o) {
-  const og_tensor *t = o->tensor;
-  const int64_t count = og_numel(t), bytes = (int64_t)og_dtype_bytes(t->dtype);
-  for (int64_t n = 0; n < count; ++n) {
-    int64_t offset = 0, left = n;
-    for (int32_t d = t->ndim - 1; d >= 0; left /= t->shape[d--])
-      offset += left % t->shape[d] * t->strides[d];
-    memset((char *)og_data(t) + offset * bytes, 0, (size_t)bytes);
-  }
-}
-
 static og_status sums_finish(const walk *w, const og_call *call) {
   og_status status = OG_OK;
   for (int32_t i = w->f->input_count; i < w->count && status == OG_OK; ++i) {
     if (!is_sum(w, i)) continue;
     if (w->groups * w->group_blocks == 0)
-      zeros_write(&w->operands[i]);
+      og_zeros_store(w->operands[i].tensor);  // nothing to add
     else
       status = sum_finish(w, i, call);
   }
@@ -874,6 +881,7 @@ og_status og_formula_run(const og_call *call) {
   }
   dims_find(&w, call);
   forms_find(&w, call, &key);
+  memory_find(&w, &key);
   if (og_formula_function_get(w.f, &key, &w.fn, &error) != OG_OK) {
     walk_free(&w);
     return og_fail(call, error.code, error.text);

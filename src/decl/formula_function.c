@@ -79,7 +79,9 @@ static og_status loop_make(const struct og_formula *formula, function *fn,
                              .output_count = fn->program.output_count,
                              .number_inputs = numbers_of(formula),
                              .math = OG_LOOP_MATH_FAST,
-                             .isa = og_isa_used()};
+                             .isa = og_isa_used(),
+                             .nontemporal = fn->nontemporal,
+                             .prefetch = fn->prefetch};
   if (og_loop_code_create != NULL) fn->code = og_loop_code_create();
   og_status status =
       text.failed || (fn->code == NULL && og_loop_code_create != NULL)
@@ -102,6 +104,8 @@ static og_status function_create(const struct og_formula *formula,
     return og_error_set(error, OG_MEMORY, NULL, NULL, "out of memory");
   fn->class = key->class;
   fn->given = key->given;
+  fn->nontemporal = key->nontemporal;
+  fn->prefetch = key->prefetch;
   memcpy(fn->operands, key->operands, sizeof fn->operands);
   for (int32_t i = 0; i < formula->input_count; ++i) {
     is_row[i] = fn->operands[i].form == OG_LOOP_ROW;
@@ -125,7 +129,9 @@ static og_status function_create(const struct og_formula *formula,
 
 static bool function_is(const function *fn, const function *key,
                         int32_t operands) {
-  if (fn->class != key->class || fn->given != key->given) return false;
+  if (fn->class != key->class || fn->given != key->given ||
+      fn->nontemporal != key->nontemporal || fn->prefetch != key->prefetch)
+    return false;
   for (int32_t i = 0; i < operands; ++i)
     if (fn->operands[i].form != key->operands[i].form ||
         !og_dtype_equal(fn->operands[i].dtype, key->operands[i].dtype))

@@ -13,6 +13,8 @@ typedef struct og_formula_function {
   og_class class;
   uint32_t given;
   og_loop_operand operands[OG_FORMULA_OPERANDS_MAX];  // inputs, then results
+  uint32_t nontemporal;                               // results, by number
+  bool prefetch;
   og_arena arena;
   og_loop_program program;
   og_loop_code *code;

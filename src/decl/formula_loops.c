@@ -115,3 +115,24 @@ void og_elements_copy(int64_t bytes, int64_t n, const void *restrict from,
   else
     STEPS(uint64_t, from_stride, to_stride);
 }
+
+void og_positions_store(og_class class, int64_t count, char *to) {
+  for (int64_t k = 0; k < count; ++k) {
+    const float single = (float)k;
+    const double real = (double)k;
+    if (class == OG_CLASS_F32)
+      memcpy(to + k * 4, &single, sizeof single);
+    else
+      memcpy(to + k * 8, class == OG_CLASS_F64 ? (void *)&real : &k, 8);
+  }
+}
+
+void og_zeros_store(const og_tensor *t) {
+  const int64_t count = og_numel(t), bytes = (int64_t)og_dtype_bytes(t->dtype);
+  for (int64_t n = 0; n < count; ++n) {
+    int64_t offset = 0, left = n;
+    for (int32_t d = t->ndim - 1; d >= 0; left /= t->shape[d--])
+      offset += left % t->shape[d] * t->strides[d];
+    memset((char *)og_data(t) + offset * bytes, 0, (size_t)bytes);
+  }
+}

@@ -35,6 +35,10 @@ void og_sum_add(og_class class, int64_t n, const og_sum_number *from,
 void og_sum_store(og_class class, og_dtype dtype, int64_t n,
                   const og_sum_number *from, void *to);
 
+// 0, 1, ... as the class has numbers: 4 bytes each, or 8.
+void og_positions_store(og_class class, int64_t count, char *to);
+void og_zeros_store(const og_tensor *t);
+
 // Elements of 1, 2, 4 or 8 bytes; strides in elements.
 void og_elements_copy(int64_t bytes, int64_t n, const void *restrict from,
                       int64_t from_stride, void *restrict to,

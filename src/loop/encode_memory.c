@@ -162,6 +162,10 @@ void og_encoder_keep(og_encoder *e, const og_loop_step *step) {
        element(e, OG_STREAM_KEEP + step->index, 4), e->bits);
 }
 
+static og_x86_id store_id(const og_encoder *e) {
+  return e->passes_caches ? OG_X86_vmovntps : OG_X86_vmovups_store;
+}
+
 // The low 16 or 8 bits of 8 lanes; the bits above are 0.
 static void store_packed(og_encoder *e, int32_t reg, int32_t bytes,
                          og_x86_rm to) {
@@ -174,7 +178,7 @@ static void store_packed(og_encoder *e, int32_t reg, int32_t bytes,
                     .bits = 128};
   og_x86_emit(e->x, i);
   if (bytes == 2) {
-    emit(e, OG_X86_vmovups_store, packed, to, 128);
+    emit(e, store_id(e), packed, to, 128);
     return;
   }
   i.id = OG_X86_vpackuswb;
@@ -193,9 +197,19 @@ static void store_i64(og_encoder *e, int32_t reg, og_x86_rm to) {
   }
 }
 
-// Of 32 bits, all lanes.
-static og_x86_id store_id(const og_encoder *e) {
-  return e->spec->nontemporal ? OG_X86_vmovntps : OG_X86_vmovups_store;
+// By an instruction that narrows lanes to half their bits. No such one is
+// non-temporal by itself.
+static void store_halved(og_encoder *e, og_x86_id id, int32_t reg, og_x86_rm to,
+                         int32_t bits) {
+  og_x86_instr i = instr(id, reg, to, bits);
+  i.mask = bits == 512 && e->is_masked ? 2 : 0;
+  if (e->passes_caches) {
+    const int32_t half = og_encoder_take(e);
+    i.rm = og_x86_reg(half);
+    og_x86_emit(e->x, i);
+    i = instr(OG_X86_vmovntps, half, to, bits / 2);
+  }
+  og_x86_emit(e->x, i);
 }
 
 static void store_all(og_encoder *e, int32_t reg, og_loop_memory memory,
@@ -205,7 +219,7 @@ static void store_all(og_encoder *e, int32_t reg, og_loop_memory memory,
       emit(e, store_id(e), reg, to, 256);
       break;
     case OG_LOOP_F16:
-      og_encoder_imm(e, OG_X86_vcvtps2ph, reg, 0, to, 0);
+      store_halved(e, OG_X86_vcvtps2ph, reg, to, 256);
       break;
     case OG_LOOP_I64:
       store_i64(e, reg, to);
@@ -254,20 +268,19 @@ static void store_wide(og_encoder *e, int32_t reg, int32_t stream,
     store_wide_i64(e, reg, i);
     return;
   }
-  if (memory == OG_LOOP_F16)
-    i.id = OG_X86_vcvtps2ph;
-  else if (bytes == 2)
-    i.id = OG_X86_vpmovdw;
-  else if (bytes == 1)
-    i.id = OG_X86_vpmovdb;
-  else if (!e->is_masked)
-    i.id = store_id(e);
+  if (bytes == 2) {
+    store_halved(e, memory == OG_LOOP_F16 ? OG_X86_vcvtps2ph : OG_X86_vpmovdw,
+                 reg, i.rm, 512);
+    return;
+  }
+  i.id = bytes == 1 ? OG_X86_vpmovdb : store_id(e);
   og_x86_emit(e->x, i);
 }
 
 void og_encoder_store_lanes(og_encoder *e, const og_loop_step *step) {
   const int32_t reg = og_encoder_in_register(e, step->value);
   const og_loop_memory memory = e->l->out_memory[step->index];
+  e->passes_caches = !e->is_masked && e->spec->nontemporal >> step->index & 1;
   if (e->bits == 512)
     store_wide(e, reg, OG_STREAM_OUT + step->index, memory);
   else

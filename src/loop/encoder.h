@@ -62,9 +62,10 @@ typedef struct og_encoder {
   int32_t bits;            // of a vector; 256 in row steps
   int32_t register_count;  // 16 or 32
   bool is_row_section;
-  int32_t part;    // which vector of the step
-  int32_t tail;    // which one
-  bool is_masked;  // a tail
+  int32_t part;        // which vector of the step
+  int32_t tail;        // which one
+  bool is_masked;      // a tail
+  bool passes_caches;  // the output that is stored
   int32_t pass;
   int32_t pass_origin;  // of the first step of the pass
   uint32_t reserved;    // registers of partial sums and of what is held

@@ -170,6 +170,6 @@ void og_loop_print(const og_loop *loop, og_isa isa, og_text *out) {
                (int)l->pass_count, l->pass_count == 1 ? "" : "es",
                (int)l->count, og_plural(l->count),
                spec->prefetch ? ", prefetch" : "",
-               spec->nontemporal ? ", non-temporal stores" : "");
+               spec->nontemporal != 0 ? ", non-temporal stores" : "");
   og_loop_code_print(spec, l, most, out);
 }

@@ -67,7 +67,7 @@ static og_loop_entry entry_make(og_loop *loop, og_loop_code *code,
   og_x86 x = {0};
   og_loop_spec spec = loop->spec;
   og_loop_entry entry = NULL;
-  spec.nontemporal = nontemporal;
+  if (!nontemporal) spec.nontemporal = 0;
   loop->reason =
       code->coder->encode(&spec, &loop->lowered, loop->isa, &arena, &x);
   if (loop->reason == NULL) {
@@ -93,7 +93,7 @@ static void loop_encode(og_loop *loop, og_loop_code *code) {
   } else {
     loop->code = code;
     loop->entry = entry_make(loop, code, false);
-    if (loop->entry != NULL && loop->spec.nontemporal)
+    if (loop->entry != NULL && loop->spec.nontemporal != 0)
       loop->nontemporal = entry_make(loop, code, true);
     loop->encode_ns = og_now_ns() - begin;
   }

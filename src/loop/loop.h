@@ -43,9 +43,9 @@ typedef struct og_loop_spec {
   int32_t input_count, output_count;
   uint32_t number_inputs;  // bits: a NaN of theirs is NAN
   og_loop_math math;
-  og_isa isa;        // the most that may be used; see og_isa_used
-  bool nontemporal;  // calls may ask for non-temporal stores
-  bool prefetch;     // inputs are larger than what caches hold
+  og_isa isa;            // the most that may be used; see og_isa_used
+  uint32_t nontemporal;  // outputs: calls may ask for such stores of them
+  bool prefetch;         // inputs are larger than what caches hold
 } og_loop_spec;
 
 // --- Code --------------------------------------------------------------------
@@ -88,13 +88,19 @@ typedef struct og_loop_call {
   int64_t out_block_bytes[OG_LOOP_OUTPUTS_MAX];
   void *scratch;  // og_loop_scratch_bytes, 64-byte aligned, one thread's
   // Stores of results that no cache holds long enough to be read there: past
-  // the caches, so that the lines are not read first. Only where the spec has
-  // them, and every output in OG_LOOP_RUN of 32 bits, and each of its rows,
-  // begins at a multiple of OG_LOOP_LINE bytes; others are stored as ever.
+  // the caches, so that the lines are not read first. Only where every output
+  // that the spec names for them, and each of its rows, begins at a multiple
+  // of OG_LOOP_LINE bytes.
   bool nontemporal;
 } og_loop_call;
 
 enum { OG_LOOP_LINE = 64 };
+
+// Whether an output may be stored so.
+static inline bool og_loop_may_pass_caches(og_loop_operand out) {
+  return out.form == OG_LOOP_RUN &&
+         (out.dtype.bits == 16 || out.dtype.bits == 32);
+}
 
 size_t og_loop_scratch_bytes(const og_loop *loop, int64_t width);
 // Whether an output may lie in the memory of this input.

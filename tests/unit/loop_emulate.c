@@ -677,7 +677,7 @@ static void run_set(const grown *g, const memory *m, og_loop_call *c,
   og_x86 x = {.record_capacity = 1};
   og_loop_spec spec = grow_spec(g, isa);
   // Buffers end at a page.
-  spec.nontemporal = c->width * 4 % OG_LOOP_LINE == 0;
+  if (c->width * 2 % OG_LOOP_LINE == 0) spec.nontemporal = grow_whole_lines(g);
   spec.prefetch = g->in_count % 2 == 1;
   for (int32_t k = 0; k < g->in_count; ++k)
     is_row[k] = g->in[k].form == OG_LOOP_ROW;

@@ -189,6 +189,14 @@ static inline og_loop_spec grow_spec(const grown *g, og_isa isa) {
                         .isa = isa};
 }
 
+// The outputs that may be stored past the caches, where rows are whole lines.
+static inline uint32_t grow_whole_lines(const grown *g) {
+  uint32_t outputs = 0;
+  for (int32_t k = 0; k < g->out_count; ++k)
+    if (og_loop_may_pass_caches(g->out[k])) outputs |= 1u << k;
+  return outputs;
+}
+
 // --- Numbers -----------------------------------------------------------------
 
 static inline float grow_value(grown *g) {

@@ -95,7 +95,8 @@ static og_loop *loop_of(const grown *g, og_loop_math math, og_isa isa,
                         og_loop_code *code) {
   og_loop_spec spec = grow_spec(g, isa);
   spec.math = math;
-  spec.nontemporal = spec.prefetch = true;
+  spec.nontemporal = grow_whole_lines(g);
+  spec.prefetch = true;
   og_loop *loop = NULL;
   opgraft_error error;
   if (og_loop_create(&spec, code, &loop, &error) != OG_OK)
@@ -108,7 +109,7 @@ static void run_nontemporal(const grown *g, const memory *m,
                             const og_loop *loop, const og_loop_call *call,
                             const char *by) {
   og_loop_call asking = *call;
-  if (call->width * 4 % OG_LOOP_LINE != 0) return;
+  if (call->width * 2 % OG_LOOP_LINE != 0) return;
   asking.nontemporal = true;
   clear(g, call);
   og_loop_run(loop, &asking);

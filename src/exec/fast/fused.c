@@ -99,10 +99,9 @@ static int64_t head_of(const fused *s, const og_loop_call *call) {
   int64_t head = -1;
   for (int32_t r = 0; r < s->out_count; ++r) {
     const int64_t bytes = (int64_t)(-(uintptr_t)call->out[r] % OG_LOOP_LINE);
-    const int64_t own = bytes / (int64_t)sizeof(float);
+    const int64_t step = s->rows.step[s->in_count + r], own = bytes / step;
     if (!(s->nontemporal >> r & 1)) continue;
-    if (bytes % (int64_t)sizeof(float) != 0 || (head >= 0 && own != head))
-      return -1;
+    if (bytes % step != 0 || (head >= 0 && own != head)) return -1;
     head = own;
   }
   return head;
@@ -258,10 +257,10 @@ static uint32_t nontemporal_find(const og_prep *prep, const fused *s,
   int64_t bytes = 0;
   uint32_t found = 0;
   for (int32_t r = 0; r < s->out_count; ++r) {
-    if (out[r].form != OG_LOOP_RUN || out[r].dtype.bits != 32) continue;
+    if (!og_loop_may_pass_caches(out[r])) continue;
     if (is_over_operand(prep, r, -1) || !has_whole_lines(s, r)) return 0;
     found |= 1u << r;
-    bytes += og_numel(prep->out[r]) * (int64_t)sizeof(float);
+    bytes += og_numel(prep->out[r]) * (out[r].dtype.bits / 8);
   }
   return bytes > og_machine_cache_bytes() ? found : 0;
 }
@@ -322,7 +321,7 @@ static og_status program_make(og_prep *prep, const og_fused *meaning, fused *s,
   *out_fits = outputs_describe(prep, s, meaning, out);
   if (!*out_fits) return OG_OK;
   if (!s->is_epilogue) s->nontemporal = nontemporal_find(prep, s, out);
-  spec.nontemporal = s->nontemporal != 0;
+  spec.nontemporal = s->nontemporal;
   spec.prefetch = !s->is_epilogue && reads_memory(prep, s);
   OG_TRY(og_prep_loop(prep, &spec, &loop));
   *out_fits = may_overwrite(prep, loop);

@@ -384,6 +384,44 @@ def test_threads_do_not_change_the_bits(norm: Any, softcap: Any) -> None:
 # --- Definitions --------------------------------------------------------------
 
 
+def last_cache_bytes() -> int:
+    sizes = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    return max([int(size.read_text().strip().rstrip("K")) << 10
+                for size in sizes], default=0)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_results_beyond_the_cache(norm: Any, dtype: torch.dtype) -> None:
+    """They pass it, where their rows begin at its lines, and sums beside them
+    do not; operands that are so are read ahead."""
+    bytes_ = last_cache_bytes()
+    if not 0 < bytes_ <= 64 << 20:
+        pytest.skip("no last-level cache that a test may exceed")
+    width = 2048
+    rows = bytes_ // (width * dtype.itemsize) + 16
+    both = opgraft.define(
+        "beyond(Tensor x) -> (Tensor y, Tensor s, Tensor m)",
+        shape="x[N, D] -> [N, D], [D], [N]",
+        row="y = x * x + 1; s = sum_rows(x); m = row_max(x)")
+    x = torch.randn(rows, width).to(dtype)
+    w = torch.randn(width).to(dtype)
+    memory = torch.empty(rows * width + 64, dtype=dtype)
+    few = slice(rows - 5, rows)
+    for first in (0, 1, 32):  # at a line, between elements of it
+        out = memory[first:first + rows * width].view(rows, width)
+        norm(x, w, out=out)
+        assert torch.equal(out[few], norm(x[few], w))
+    for call in (both, torch.compile(both, backend="opgraft")):
+        y, s, m = call(x)
+        assert torch.equal(y[few], both(x[few])[0])
+        assert torch.equal(m, x.amax(-1))
+        torch.testing.assert_close(s.float(), x.float().sum(0), rtol=1e-2,
+                                   atol=1)
+    add = torch.compile(lambda x, w: x + w, backend="opgraft",
+                        mode="max-autotune")
+    assert torch.equal(add(x, w), x + w)
+
+
 def test_a_taken_name_with_another_text_is_refused(softcap: Any) -> None:
     assert opgraft.define(**CAP) is softcap
     with pytest.raises(ValueError) as caught:
