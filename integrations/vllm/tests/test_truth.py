@@ -190,3 +190,23 @@ def test_one_thread(tmp_path: pathlib.Path) -> None:
     ours, = serve([asked], True, OMP_NUM_THREADS="1")
     theirs, = serve([asked], False, OMP_NUM_THREADS="1")
     assert compare(ours, theirs) < TOLERANCE
+
+
+def test_two_ranks(tmp_path: pathlib.Path) -> None:
+    """Each has half of the heads and columns, and a graph of its own; what they
+    exchange is vLLM's operator in it."""
+    asked, _ = engine_case("plain", tmp_path)
+    apart = asked | {"engine": {"tensor_parallel_size": 2,
+                                "max_num_batched_tokens": 96}}
+    ours, = serve([apart], True, VLLM_CPU_OMP_THREADS_BIND="0|1")
+    theirs, = serve([asked], False)
+    worst = compare(ours, theirs)
+    print(f"two ranks: log-probabilities within {worst:.1e}")
+    assert worst < TOLERANCE
+    assert len(ours["graphs"]) == 2
+    for graph in ours["graphs"]:
+        others = {f["operator"] for f in graph["fallbacks"]}
+        assert others == {"_C.shm_allreduce.default"}
+        assert graph["in_python"] == [] and graph["replays"] > 20
+        layers = models.BASE["num_hidden_layers"]
+        assert graph["nodes"] - graph["native"] == 2 * layers + 1
