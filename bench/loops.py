@@ -31,7 +31,6 @@ import machine  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
-import call  # noqa: E402
 import opgraft  # noqa: E402
 
 T = torch.Tensor

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
+import harness
 import torch
 
 import call
-import harness
 import opgraft
 
 SOURCE = call.PEERS / "machine.c"

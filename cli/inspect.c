@@ -20,14 +20,13 @@ static const cli_option options[] = {
     {"why", NULL, "of a call or graph: which kernels run, and why", 0},
     {"json", NULL, "print one JSON object", 0},
     {"dot", NULL, "of a graph: a picture for Graphviz", 0},
-    {"svg", NULL, "of a graph: its plan as a picture", 0},
     {"html", NULL, "of a graph: its plan as a page", 0},
     {"passes", NULL, "of a graph: as the passes leave it", 0},
     {"fused", NULL, "of a graph: its row programs, and what is in none", 0},
     {"asm", NULL, "of a graph: the machine code of its row programs", 0},
     {"isa", "SET", "of --asm: avx2 or avx512 (the one in use)", 0},
     {"mode", "MODE",
-     "of --passes, --why, --svg, --html: reduce-overhead, "
+     "of --passes, --why, --html: reduce-overhead, "
      "max-autotune",
      0},
     {"module", "FILE", "of a graph: a module with its operators", 'm'},
@@ -501,8 +500,8 @@ static int module_inspect(const cli_args *args, const opgraft_module *module) {
 }
 
 static int inspect_run(const cli_args *args) {
-  static const char *const of_graphs[] = {"dot",   "svg", "html", "passes",
-                                          "fused", "asm", "isa",  "mode"};
+  static const char *const of_graphs[] = {"dot", "html", "passes", "fused",
+                                          "asm", "isa",  "mode"};
   static const char *const of_modules[] = {"hosts", "enum", "formula", "stub"};
   cli_module module;
   if (args->operand_count == 0)
@@ -535,7 +534,7 @@ const cli_command cli_command_inspect = {
     .summary = "print declarations, a call's shapes and kernel, or a graph",
     .usage =
         "FILE [--op NAME] [NAME=VALUE...] [--threads N] [--why] [--json] "
-        "[--enum] [--stub] [--hosts] [--formula] [--dot] [--svg] [--html] "
+        "[--enum] [--stub] [--hosts] [--formula] [--dot] [--html] "
         "[--passes] "
         "[--fused] "
         "[--asm] "
@@ -550,8 +549,8 @@ const cli_command cli_command_inspect = {
         "--op the call is of the module's first operator.\n\nOf a graph file "
         "(*.og) "
         "it prints the text, as it is or as the passes leave it\n(--passes), "
-        "or a picture (--dot). --svg and --html "
-        "draw its plan at the sizes given: the nodes\nin the order of the run, "
+        "or a picture (--dot). --html is a page "
+        "of its plan at the sizes given: the nodes\nin the order of the run, "
         "who runs each, what it reads, and memory over time beside its\nlower "
         "bound. --fused prints what mode max-autotune fuses, "
         "and why\nthe rest stands alone; --asm the machine code of each row "

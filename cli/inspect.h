@@ -7,6 +7,8 @@
 #include "cli.h"
 
 int cli_graph_inspect(const cli_args *args, const char *path);
+// A plan (opgraft_executable_schedule) as a page, to stdout.
+void cli_page_print(const char *schedule);
 // Prints a .pyi of the module.
 int cli_stub_print(const opgraft_module *module);
 

@@ -7,7 +7,6 @@
 
 #include "graph_file.h"
 #include "inspect.h"
-#include "inspect_picture.h"
 
 typedef size_t (*print_fn)(const opgraft_graph *graph, char *buffer,
                            size_t size);
@@ -51,31 +50,19 @@ static int code_print(const opgraft_executable *executable,
   return status == OG_OK ? CLI_OK : cli_library_error(&error);
 }
 
-static int picture_print(const opgraft_executable *executable,
-                         const cli_args *args) {
-  cli_picture picture;
+static int page_print(const opgraft_executable *executable,
+                      const cli_args *args) {
   const size_t length = opgraft_executable_schedule(executable, NULL, 0);
   char *text = cli_alloc(length + 1, 1);
-  size_t offset;
+  (void)args;
   opgraft_executable_schedule(executable, text, length + 1);
-  cli_node *tree = cli_json_parse(text, length, &offset);
-  if (tree == NULL) {
-    free(text);
-    return cli_error("not enough memory");
-  }
-  cli_picture_init(tree, &picture);
-  if (cli_has(args, "svg"))
-    cli_picture_svg(&picture);
-  else
-    cli_picture_page(&picture, text);
+  cli_page_print(text);
   free(text);
-  cli_picture_reset(&picture);
-  cli_node_destroy(tree);
   return CLI_OK;
 }
 
 // A host that would run whatever the engine and the modules cannot: a plan is
-// made for pictures, which show such nodes.
+// made for the page, which shows such nodes.
 static og_status stranger_prepare(void *context, const opgraft_node_call *node,
                                   void **out_state, uint32_t *out_flags,
                                   opgraft_error *error) {
@@ -96,8 +83,7 @@ static opgraft_executable *planned_create(opgraft_graph *graph,
                                           planned_fn print) {
   opgraft_error error;
   opgraft_executable *executable;
-  if (print != picture_print)
-    return cli_executable_create(graph, options, host);
+  if (print != page_print) return cli_executable_create(graph, options, host);
   host->prepare = stranger_prepare;
   host->run = stranger_run;
   if (opgraft_graph_finish(graph, options, &error) == OG_OK &&
@@ -197,8 +183,7 @@ static int fusion_print(opgraft_graph *graph, const opgraft_options *options) {
 
 // Whether what is printed is of a plan, so that it takes sizes.
 static bool has_sizes(const cli_args *args) {
-  return cli_has(args, "why") || cli_has(args, "asm") || cli_has(args, "svg") ||
-         cli_has(args, "html");
+  return cli_has(args, "why") || cli_has(args, "asm") || cli_has(args, "html");
 }
 
 static int shown(opgraft_graph *graph, const cli_args *args) {
@@ -212,7 +197,7 @@ static int shown(opgraft_graph *graph, const cli_args *args) {
     return planned_print(graph, args, &options,
                          is_code                ? code_print
                          : cli_has(args, "why") ? rules_print
-                                                : picture_print);
+                                                : page_print);
   if (is_fusion) return fusion_print(graph, &options);
   if (cli_has(args, "passes") &&
       opgraft_graph_finish(graph, &options, &error) != OG_OK)
@@ -223,9 +208,9 @@ static int shown(opgraft_graph *graph, const cli_args *args) {
 
 // --passes and --dot may be given together, any other form alone.
 static bool forms_check(const cli_args *args) {
-  static const char *const forms[] = {"asm",  "fused",  "why", "svg",
+  static const char *const forms[] = {"asm",  "fused",  "why",
                                       "html", "passes", "dot"};
-  enum { FORMS = sizeof forms / sizeof *forms, ALONE = 5 };
+  enum { FORMS = sizeof forms / sizeof *forms, ALONE = 4 };
   const char *first = NULL;
   for (int i = 0; i < FORMS; ++i) {
     if (!cli_has(args, forms[i])) continue;
@@ -241,7 +226,7 @@ static bool forms_check(const cli_args *args) {
   }
   if (args->operand_count == 1 || has_sizes(args)) return true;
   cli_error(
-      "inspect: a graph takes sizes with --why, --asm, --svg or --html only, "
+      "inspect: a graph takes sizes with --why, --asm or --html only, "
       "found '%s'",
       args->operands[1]);
   return false;

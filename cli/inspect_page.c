@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "inspect_picture.h"
+#include "inspect.h"
 
 // The files, as they are; cmake/cli.cmake says in which folder.
 #define ASSET(name, file)                                                    \
@@ -24,18 +24,17 @@ static void data_print(const char *json) {
       putchar(*json);
 }
 
-void cli_picture_page(const cli_picture *picture, const char *schedule) {
+void cli_page_print(const char *schedule) {
   static const char d3[] = "/*D3*/", data[] = "/*DATA*/null";
   const char *at_d3 = strstr(cli_asset_page, d3);
   const char *at_data = strstr(cli_asset_page, data);
   printf("%.*s%s%.*s", (int)(at_d3 - cli_asset_page), cli_asset_page,
          cli_asset_d3, (int)(at_data - at_d3 - (int)strlen(d3)),
          at_d3 + strlen(d3));
-  printf(
+  fputs(
       "{\"title\": \"opgraft inspect\", \"graphs\": [{\"lists\": [], "
-      "\"notes\": [\"%d steps, %d views\"], \"schedule\": ",
-      (int)picture->step_count,
-      (int)(picture->row_count - picture->step_count));
+      "\"notes\": [], \"schedule\": ",
+      stdout);
   data_print(schedule);
   printf("}]}%s", at_data + strlen(data));
 }

@@ -17,14 +17,12 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 PAGE = ROOT / "docs" / "gallery.md"
-PICTURES = ROOT / "docs" / "pictures"
 NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?%?")
 TIME = re.compile(r"\d[\d.]*(?= (?:ns|us|ms|s|tokens/s)\b)")
 # What the shell draws tables with, and blanks: widths follow the figures.
@@ -78,18 +76,6 @@ LIST = (
             "shows; `tools/notebook.py` runs it again and compares.",
             ("{python}", "{tools}/notebook.py", NOTEBOOK)),
 )
-GRAPH = """graph block(%x: f32[s0, 64], %w: f32[64, 64], %v: f32[64, 64]) {
-  %q: f32[s0, 64] = matmul(%x, %w) @ block.py:8
-  %g: f32[s0, 64] = sigmoid(%q) @ block.py:9
-  %h: f32[s0, 64] = mul(%q, %g) @ block.py:9
-  %t: f32[64, s0]{1, 64} = view(%h)
-  %u: f32[s0, 64] = matmul(%h, %v) @ block.py:10
-  %r: f32[s0, 64] = foreign "my_ops.route.default"(%u) {why "there is no row for it"} @ block.py:11
-  %y: f32[s0, 64] = add(%r, %x) @ block.py:12
-  %p: f32[s0, 64] = softmax(%y; dim=-1) @ block.py:13
-  return %p, %t
-}
-"""
 
 
 # --- Runs --------------------------------------------------------------------
@@ -127,17 +113,6 @@ def fixed(text: str, only_words: bool) -> str:
     return FILLING.sub(" ", text).strip()
 
 
-def picture() -> str:
-    program = pathlib.Path(sys.executable).with_name("opgraft")
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "block.og"
-        path.write_text(GRAPH)
-        return subprocess.run(
-            [program, "inspect", path, "--svg", "s0=32"], check=True,
-            text=True, capture_output=True,
-            env=os.environ | {"OPGRAFT_ISA": "avx2"}).stdout
-
-
 # --- The page ----------------------------------------------------------------
 
 
@@ -158,13 +133,6 @@ def page(shown: dict[str, str]) -> str:
     for example in LIST:
         if example.name in shown:
             out += section(example, shown[example.name])
-    out += ["## Pictures of a plan", "",
-            "`opgraft inspect model.og --svg s0=32` draws the nodes in the order "
-            "of the run: who runs each (green: a fast kernel of the engine, "
-            "amber: a plain one, red: only a host has it, grey: a view), what "
-            "they read, and the arena. `--html` has the reasons besides.", "",
-            "![A plan: nodes, what they read, and memory](pictures/plan.svg)",
-            ""]
     return "\n".join(out)
 
 
@@ -187,10 +155,7 @@ def check(examples: list[Example]) -> int:
             print(f"it prints\n{now}\nthe page shows\n"
                   f"{old.get(example.name, 'nothing')}")
         stale += not is_same
-    if picture() != (PICTURES / "plan.svg").read_text():
-        print("docs/pictures/plan.svg differs")
-        stale += 1
-    print(f"{len(examples) + 1 - stale} passed, {stale} failed")
+    print(f"{len(examples) - stale} passed, {stale} failed")
     return int(stale > 0)
 
 
@@ -215,7 +180,6 @@ def main() -> int:
                            check=True)
         shown[example.name] = run(example)
         PAGE.write_text(page(shown))
-    (PICTURES / "plan.svg").write_text(picture())
     return 0
 
 

@@ -101,7 +101,7 @@ def test_a_set_without_code_shows_the_steps(graph):
         (["--why", "--dot", "s0=3"], "--why and --dot exclude each other"),
         (["--isa", "avx2"], "--isa is for --asm"),
         (["--passes", "--mode", "fast"], "--mode is 'fast', expected reduce-overhead or max-autotune"),
-        (["--passes", "s0=3"], "takes sizes with --why, --asm, --svg or --html only"),
+        (["--passes", "s0=3"], "takes sizes with --why, --asm or --html only"),
     ],
 )
 def test_wrong_use_is_explained(graph, words, text):

@@ -51,8 +51,8 @@ COMMANDS = [
     ("inspect m.og s0 --why", "inspect: found 's0', expected a size of the graph, such "
      "as s0=128"),
     ("inspect m.og --isa avx2", "inspect: --isa is for --asm"),
-    ("inspect m.og s0=3", "inspect: a graph takes sizes with --why, --asm, --svg "
-     "or --html only, found 's0=3'"),
+    ("inspect m.og s0=3", "inspect: a graph takes sizes with --why, --asm or "
+     "--html only, found 's0=3'"),
     ("run m.og", "no value is given for"),
     ("run m.og --in n=4 --in n=5", "run: input 1 (size n = s0) is given twice"),
     ("run m.og --in n=many", "is 'many', expected a whole number for"),
