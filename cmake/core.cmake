@@ -32,7 +32,7 @@ endif()
 # What runs once a module, a graph or a report is built for size: the library
 # has a limit (tools/abi.py). The rest is on the way of a call.
 set(opgraft_small "/src/(check|device|graph|import|module|pass|trace|report)/"
-  "|/src/loop/(build|call|expand|interpret|loop|lower|parse|plain|schedule|write)\\.c|/src/base/(file|json|npy|reader|status|text|watch)\\.c|/src/scalar/(parse|run)\\.c"
+  "|/src/loop/(build|call|expand|interpret|loop|lower|parse|plain|schedule|write)\\.c|/src/base/(file|json|npy|reader|status|text|watch)\\.c|/src/scalar/(element|parse|run)\\.c"
   "|/src/call/explain\\.c|/src/decl/(decl|describe|formula|formula_(dag|differentiate|function|grad|program|rows|writer)|types)\\.c$|/src/decl/parse/")
 string(CONCAT opgraft_small ${opgraft_small})
 # The core declares, loads, calls and checks operators; the engine builds, plans

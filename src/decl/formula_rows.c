@@ -7,6 +7,7 @@
 
 #include "base/grain.h"
 #include "decl/formula_loops.h"
+#include "scalar/element.h"
 
 void og_formula_strides(const struct og_formula *f,
                         const og_formula_place *place, const og_tensor *t,
@@ -24,27 +25,11 @@ void og_formula_strides(const struct og_formula *f,
 // --- Indices -----------------------------------------------------------------
 
 int64_t og_formula_index_at(const og_tensor *index, int64_t offset) {
-  const char *at = og_data(index);
-  int64_t value = 0;
-  int32_t single = 0;
-  if (index->dtype.bits == 64) {
-    memcpy(&value, at + offset * 8, sizeof value);
-  } else if (index->dtype.bits == 32) {
-    memcpy(&single, at + offset * 4, sizeof single);
-    value = single;
-  } else if (index->dtype.bits == 16) {
-    int16_t narrow;
-    memcpy(&narrow, at + offset * 2, sizeof narrow);
-    value = narrow;
-  } else {
-    value = index->dtype.code == OG_CODE_INT
-                ? ((const int8_t *)(const void *)at)[offset]
-                : ((const uint8_t *)(const void *)at)[offset];
-  }
-  return value;
+  const size_t bytes = og_dtype_bytes(index->dtype);
+  return og_element_int(index->dtype,
+                        (char *)og_data(index) + offset * (int64_t)bytes);
 }
 
-// Types of which og_formula_index_at knows the values.
 static bool is_index_type(og_dtype dtype) {
   return dtype.code == OG_CODE_INT ||
          (dtype.code == OG_CODE_UINT && dtype.bits == 8);

@@ -16,7 +16,7 @@
 #include "exec/step/device.h"
 #include "exec/step/operands.h"
 #include "exec/step/reloc.h"
-#include "graph/element.h"
+#include "scalar/element.h"
 
 enum {
   NODE_FLAGS =

@@ -9,8 +9,8 @@
 
 #include "base/sized.h"
 #include "call/call.h"
-#include "graph/element.h"
 #include "graph/op.h"
+#include "scalar/element.h"
 
 og_status og_graph_no_memory(opgraft_error *error) {
   return og_error_set(error, OG_MEMORY, NULL, NULL,

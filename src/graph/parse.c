@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/element.h"
 #include "graph/graph.h"
 #include "graph/names.h"
 #include "graph/op.h"
 #include "graph/size_parse.h"
 #include "graph/verify.h"
+#include "scalar/element.h"
 
 enum {
   NAME_MAX_BYTES = 200,

@@ -7,10 +7,10 @@
 #include <opgraft/graph_file.h>
 #include <string.h>
 
-#include "graph/element.h"
 #include "graph/graph.h"
 #include "graph/op.h"
 #include "graph/size_print.h"
+#include "scalar/element.h"
 
 typedef struct printer {
   const opgraft_graph *graph;

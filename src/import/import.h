@@ -4,8 +4,8 @@
 #ifndef OG_IMPORT_IMPORT_H
 #define OG_IMPORT_IMPORT_H
 
-#include "graph/element.h"
 #include "graph/graph.h"
+#include "scalar/element.h"
 
 struct og_aten_row;
 struct og_spec;

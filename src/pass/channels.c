@@ -6,12 +6,12 @@
 // group norm a layer norm of rows, one for each group, and the same factor and
 // bias; a reduction over planes one over rows of pixels. Counts these.
 
-#include "graph/element.h"
 #include "graph/op.h"
 #include "pass/fuse.h"
 #include "pass/pass.h"
 #include "pass/rebuild.h"
 #include "pass/uses.h"
+#include "scalar/element.h"
 
 // --- Batch norm --------------------------------------------------------------
 

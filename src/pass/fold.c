@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "graph/element.h"
 #include "graph/op.h"
 #include "pass/pass.h"
+#include "scalar/element.h"
 
 // The literal that fills this value, through views; -1 if none does.
 static opgraft_value fill_find(const opgraft_graph *graph,

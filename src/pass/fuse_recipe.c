@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "device/driver.h"
-#include "graph/element.h"
 #include "graph/fused.h"
 #include "graph/op.h"
 #include "loop/loop.h"
 #include "pass/fuse.h"
+#include "scalar/element.h"
 
 #define OG_FUSE(op, rule, otherwise, statements) \
   [OG_IR_##op] = {statements, otherwise, OG_FUSE_##rule},

@@ -10,11 +10,11 @@
 
 #include <string.h>
 
-#include "graph/element.h"
 #include "graph/op.h"
 #include "pass/pass.h"
 #include "pass/rebuild.h"
 #include "pass/uses.h"
+#include "scalar/element.h"
 
 typedef struct halver {
   opgraft_graph *graph;

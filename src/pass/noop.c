@@ -2,10 +2,10 @@
 // Nodes that change nothing: copies within one type and layout, and
 // arithmetic and logic with a neutral element. Counts the nodes removed.
 
-#include "graph/element.h"
 #include "pass/pass.h"
 #include "pass/rewrite.h"
 #include "pass/uses.h"
+#include "scalar/element.h"
 
 static bool is_number(const opgraft_graph *graph, opgraft_value value,
                       int number) {

@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-#include "graph/element.h"
 #include "graph/op.h"
 #include "pass/pass.h"
 #include "pass/uses.h"
+#include "scalar/element.h"
 
 enum { PADDING = 1, TRANSPOSED = 3, ATTRS = 6, SPACE_MOST = 3 };
 enum { OFFSET = 0, STRIDES = 1 };              // of scatter_view

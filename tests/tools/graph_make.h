@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "graph/element.h"
+#include "scalar/element.h"
 
 enum {
   RANK_MAX = 3,

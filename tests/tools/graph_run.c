@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "graph/element.h"
 #include "graph/graph.h"
 #include "plan/lanes.h"
+#include "scalar/element.h"
 #include "tools/tool.h"
 
 typedef struct options {

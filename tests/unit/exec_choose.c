@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "graph/element.h"
 #include "machine.h"
+#include "scalar/element.h"
 #include "test.h"
 
 enum { TRIALS = 400, PLACES = 1 << 16, RANK = 4 };

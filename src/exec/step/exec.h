@@ -7,8 +7,8 @@
 #include <pthread.h>
 
 #include "base/team.h"
-#include "graph/element.h"
 #include "plan/plan.h"
+#include "scalar/element.h"
 
 typedef struct og_apart og_apart;
 typedef struct og_rules og_rules;

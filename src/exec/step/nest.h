@@ -7,7 +7,7 @@
 #include <opgraft/opgraft.h>
 #include <stdbool.h>
 
-#include "graph/element.h"
+#include "scalar/element.h"
 
 enum { OG_NEST_OPERANDS = 6 };
 

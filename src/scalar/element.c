@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements of every type, as doubles and as integers.
 
-#include "graph/element.h"
+#include "scalar/element.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One element of any type, and the type that arithmetic on it is done in.
 
-#ifndef OG_GRAPH_ELEMENT_H
-#define OG_GRAPH_ELEMENT_H
+#ifndef OG_SCALAR_ELEMENT_H
+#define OG_SCALAR_ELEMENT_H
 
 #include <opgraft/op.h>
 #include <stdbool.h>
@@ -25,4 +25,4 @@ int64_t og_double_to_int(double number);
 // torch.promote_types for types that have a class, by code and bits.
 og_dtype og_dtype_promote(og_dtype a, og_dtype b);
 
-#endif  // OG_GRAPH_ELEMENT_H
+#endif  // OG_SCALAR_ELEMENT_H
