@@ -29,15 +29,9 @@ if(opgraft_kernel_sources)
   set(opgraft_kernel_libraries og_kernels)
 endif()
 
-# What runs once a module, a graph or a report is built for size: the library
-# has a limit (tools/abi.py). The rest is on the way of a call.
-set(opgraft_small "/src/(check|device|graph|import|module|pass|trace|report)/"
-  "|/src/loop/(build|call|expand|interpret|loop|lower|parse|plain|schedule|write)\\.c|/src/base/(file|json|npy|reader|status|text|watch)\\.c|/src/scalar/(element|parse|run)\\.c"
-  "|/src/call/explain\\.c|/src/decl/(decl|describe|formula|formula_(dag|differentiate|function|grad|program|rows|writer)|types)\\.c$|/src/decl/parse/")
-string(CONCAT opgraft_small ${opgraft_small})
 # The core declares, loads, calls and checks operators; the engine builds, plans
 # and replays graphs of them.
-set(opgraft_core_folders base scalar loop decl module device call check api)
+set(opgraft_core_folders base scalar loop decl module device call)
 set(opgraft_engine_folders loop graph import pass plan exec trace report)
 # The encoder of row programs is the engine's; the core interprets them.
 set(opgraft_encoder
@@ -53,40 +47,36 @@ function(opgraft_add_objects target)
   set(loops ${all})
   list(FILTER all EXCLUDE REGEX "/src/loop/")
   list(FILTER loops INCLUDE REGEX "/src/loop/")
-  if(target STREQUAL "og_objects")
+  if(NOT target STREQUAL "og_engine_objects")
     list(FILTER loops EXCLUDE REGEX "${opgraft_encoder}")
   else()
     list(FILTER loops INCLUDE REGEX "${opgraft_encoder}")
   endif()
   list(APPEND all ${loops})
-  if(NOT OPGRAFT_SANITIZE)
-    set(sources ${all})
-    list(FILTER sources INCLUDE REGEX "${opgraft_small}")
-    # Debuggers take frames from -g; nothing is thrown through these.
-    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
-      "$<$<NOT:$<CONFIG:Debug>>:-Os;-fno-asynchronous-unwind-tables>")
-  endif()
   # The engine's plain loops: nobody reads errno or floating-point flags.
   if(NOT OPGRAFT_SANITIZE)
     set(sources ${all})
     list(FILTER sources INCLUDE REGEX "/src/(exec/plain/pointwise|exec/plain/pointwise_loops|exec/step/nest|decl/formula_loops)\\.c$")
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
-      "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-math-errno;-fno-trapping-math;-fno-asynchronous-unwind-tables>")
+      "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-math-errno;-fno-trapping-math>")
     # Vector code without copies of the loops for each count.
     set(sources ${all})
     list(FILTER sources INCLUDE REGEX "/src/loop/lanes\\.c$")
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
-      "$<$<NOT:$<CONFIG:Debug>>:-O2;-fno-math-errno;-fno-trapping-math;-fno-asynchronous-unwind-tables>;$<$<C_COMPILER_ID:GNU>:-fvect-cost-model=cheap>")
+      "$<$<NOT:$<CONFIG:Debug>>:-O2;-fno-math-errno;-fno-trapping-math>;$<$<C_COMPILER_ID:GNU>:-fvect-cost-model=cheap>")
   endif()
   add_library(${target} OBJECT ${all})
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC opgraft_headers)
-  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
+  # Debuggers take frames from -g; nothing is thrown through these.
+  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
+    $<$<NOT:$<CONFIG:Debug>>:-fno-asynchronous-unwind-tables>)
   if(OPGRAFT_COVERAGE_FEEDBACK)
     target_compile_options(${target} PRIVATE -fsanitize-coverage=trace-pc)
   endif()
 endfunction()
 opgraft_add_objects(og_objects ${opgraft_core_folders})
+opgraft_add_objects(og_check_objects check)
 opgraft_add_objects(og_engine_objects ${opgraft_engine_folders})
 file(GLOB_RECURSE opgraft_raced CONFIGURE_DEPENDS
   ${CMAKE_SOURCE_DIR}/src/kernel/*.* ${CMAKE_SOURCE_DIR}/src/exec/*.*
@@ -100,14 +90,15 @@ target_sources(og_engine_objects PRIVATE ${CMAKE_BINARY_DIR}/kernels_key.c)
 
 # What the program, the Python extension and the C tests link.
 add_library(og_core STATIC $<TARGET_OBJECTS:og_objects>
-  $<TARGET_OBJECTS:og_engine_objects>)
+  $<TARGET_OBJECTS:og_check_objects> $<TARGET_OBJECTS:og_engine_objects>)
 target_include_directories(og_core PUBLIC ${CMAKE_SOURCE_DIR}/src)
 target_link_libraries(og_core PUBLIC opgraft_headers ${opgraft_kernel_libraries}
   Threads::Threads ${CMAKE_DL_LIBS} m)
 
-# What an embedder links, one of the two: libopgraft has the core,
-# libopgraft_graph the core and the engine. They export opgraft_* and nothing
-# else; the engine's calls into the core are not an interface, so it has its own.
+# What an embedder links, one of the three: libopgraft has the core,
+# libopgraft_check the core and the verifier, libopgraft_graph the core and the
+# engine. They export opgraft_* and nothing else; calls into the core are not an
+# interface, so each has its own.
 function(opgraft_add_shared target name)
   add_library(${target} SHARED ${ARGN})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name})
@@ -123,6 +114,10 @@ endfunction()
 opgraft_add_shared(opgraft_shared opgraft $<TARGET_OBJECTS:og_objects>)
 set_target_properties(opgraft_shared PROPERTIES EXPORT_NAME opgraft)
 add_library(opgraft::opgraft ALIAS opgraft_shared)
+opgraft_add_shared(opgraft_check opgraft_check $<TARGET_OBJECTS:og_objects>
+  $<TARGET_OBJECTS:og_check_objects>)
+set_target_properties(opgraft_check PROPERTIES EXPORT_NAME check)
+add_library(opgraft::check ALIAS opgraft_check)
 opgraft_add_shared(opgraft_graph opgraft_graph $<TARGET_OBJECTS:og_objects>
   $<TARGET_OBJECTS:og_engine_objects>)
 target_link_libraries(opgraft_graph PRIVATE ${opgraft_kernel_libraries})

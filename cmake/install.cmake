@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/opgraft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(TARGETS opgraft_headers opgraft_shared opgraft_graph
+install(TARGETS opgraft_headers opgraft_shared opgraft_check opgraft_graph
   EXPORT opgraft-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT opgraft-targets NAMESPACE opgraft::
@@ -22,7 +22,7 @@ install(FILES ${CMAKE_BINARY_DIR}/opgraft-config.cmake
 # Relative to the file itself, so that the folder can be moved.
 file(RELATIVE_PATH OPGRAFT_PC_TO_PREFIX
   /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-foreach(library opgraft opgraft_graph)
+foreach(library opgraft opgraft_check opgraft_graph)
   set(OPGRAFT_PC_NAME ${library})
   configure_file(cmake/opgraft.pc.in ${CMAKE_BINARY_DIR}/${library}.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/${library}.pc

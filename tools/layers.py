@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Lowest first; a folder includes itself and what stands before it.
 LAYERS = ["base", "scalar", "loop", "decl", "module", "device", "call",
           "check", "graph", "import", "pass", "plan", "kernel", "exec", "trace",
-          "report", "api"]
+          "report"]
 # The rooms of a folder, lowest first; files beside them stand above all.
 ROOMS = {"check": ["sample", "run", "probe", "verdict"],
          "exec": ["step", "plain", "fast"],

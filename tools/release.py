@@ -153,7 +153,8 @@ def wheel_expected(tree: pathlib.Path) -> set[str]:
               for name in ["", *(f"_{host}" for host in adapters(tree))]}
     names.add("opgraft/lib/opgraft/hosts/libopgraft_cuda.a")
     names |= {f"opgraft/lib/{name}" for name in (
-        "libopgraft.so", "libopgraft_graph.so", "pkgconfig/opgraft.pc",
+        "libopgraft.so", "libopgraft_check.so", "libopgraft_graph.so",
+        "pkgconfig/opgraft.pc", "pkgconfig/opgraft_check.pc",
         "pkgconfig/opgraft_graph.pc")}
     names |= {f"opgraft/lib/cmake/opgraft/{name}" for name in (
         "EmbedCuda.cmake", "OpgraftModule.cmake", "opgraft-config.cmake",

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fills the caller's error; texts of the codes.
+// Fills the caller's error; texts of the codes; the library's version.
 
 #include "base/status.h"
 
 #include <stdio.h>
 #include <string.h>
 
-const char *og_status_text(og_status code) {
+const char *opgraft_status_text(og_status code) {
 #define STATUS_TEXT(name, value, text) \
   case name:                           \
     return text;
-  switch (code) {
-    OG_STATUS_LIST(STATUS_TEXT)
-    default:
-      return "unknown status";
-  }
+  switch (code) { OG_STATUS_LIST(STATUS_TEXT) }
 #undef STATUS_TEXT
+  return "unknown status";
 }
+
+uint32_t opgraft_abi_version(void) { return OG_ABI_VERSION; }
 
 // Cuts at a whole UTF-8 character, so that a long name stays printable.
 static void copy_cut(char *to, size_t size, const char *from) {

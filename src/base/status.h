@@ -24,9 +24,6 @@
 #define OG_UNLIKELY(x) (x)
 #endif
 
-// The text of a code, never NULL.
-const char *og_status_text(og_status code);
-
 // Fills `error` (which may be NULL) and returns `code`. The text is a whole
 // sentence that names operator and argument itself; `op` and `argument`, which
 // may be NULL, are there for programs. begin and end are -1 where no

@@ -77,7 +77,7 @@ static og_status call_end(const opgraft_driver *driver, const char *function,
   if (said->text[0] == '\0')
     return og_error_set(error, status, NULL, function,
                         "%s: %s returned \"%s\" without a reason", name,
-                        function, og_status_text(status));
+                        function, opgraft_status_text(status));
   return og_error_set(error, status, NULL, function, "%s: %s: %s", name,
                       function, said->text);
 }
@@ -455,7 +455,7 @@ static og_status kernel_run(const opgraft_driver *driver, og_given *g,
                         g->reason.text);
   return og_error_set(error, status, name, NULL,
                       "%s: the kernel of %s returned \"%s\" without a reason",
-                      driver->table.name, name, og_status_text(status));
+                      driver->table.name, name, opgraft_status_text(status));
 }
 
 og_status opgraft_driver_launch(opgraft_driver *driver, void *stream,

@@ -236,5 +236,5 @@ og_status og_twin_run(const og_call *call) {
   pthread_mutex_unlock(&twin->lock);
   if (status == OG_OK) return OG_OK;
   return og_fail(call, status,
-                 error.code != OG_OK ? error.text : og_status_text(status));
+                 error.code != OG_OK ? error.text : opgraft_status_text(status));
 }

@@ -198,7 +198,7 @@ static og_status file_keep(opgraft_graph *graph, const char *bytes,
 
 og_status og_graph_read(const char *bytes, size_t size_bytes, const char *path,
                         opgraft_graph **out_graph, opgraft_error *error) {
-  og_file_header head;
+  og_file_header head = {0};
   *out_graph = NULL;
   if (size_bytes < MAGIC_BYTES || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0)
     return with_path(

@@ -64,6 +64,7 @@ int main(int argc, char **argv) {
 }
 """
 
+LIBRARIES = ["opgraft", "opgraft_check", "opgraft_graph"]
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "shipping.md"
 
 
@@ -122,9 +123,11 @@ def test_extension_and_library_export_only_their_own(
         package: pathlib.Path) -> None:
     assert exported(package / "_C.abi3.so") == {"PyInit__C"}
     core = exported(package / "lib" / "libopgraft.so")
-    whole = exported(package / "lib" / "libopgraft_graph.so")
-    assert "opgraft_module_load" in core and "opgraft_graph_parse" in whole
-    assert core < whole and all(n.startswith("opgraft_") for n in whole)
+    checks = exported(package / "lib" / "libopgraft_check.so")
+    graphs = exported(package / "lib" / "libopgraft_graph.so")
+    assert "opgraft_module_load" in core and "opgraft_graph_parse" in graphs
+    assert core < graphs and core < checks and "opgraft_check" in checks - core
+    assert all(n.startswith("opgraft_") for n in graphs | checks)
 
 
 def test_example_of_the_structs(
@@ -161,8 +164,8 @@ def test_core_needs_libc_only(package: pathlib.Path) -> None:
     host = {name for name in needed(package / "_C.abi3.so")
             if not name.startswith("libffi.so")}
     assert host <= LIBC
-    assert needed(package / "lib" / "libopgraft.so") <= LIBC
-    assert needed(package / "lib" / "libopgraft_graph.so") <= LIBC
+    for library in LIBRARIES:
+        assert needed(package / "lib" / f"lib{library}.so") <= LIBC
 
 
 def test_find_package(package: pathlib.Path, project: pathlib.Path) -> None:
@@ -176,7 +179,7 @@ def test_find_package(package: pathlib.Path, project: pathlib.Path) -> None:
     assert run(project / "build" / "host", module) == "doubles 1\n"
 
 
-@pytest.mark.parametrize("library", ["opgraft", "opgraft_graph"])
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_pkg_config(package: pathlib.Path, project: pathlib.Path,
                     library: str) -> None:
     env = os.environ | {

@@ -249,7 +249,7 @@ static void frame_reset(opgraft_frame *frame) {
 }
 
 static void print_error(const opgraft_error *error) {
-  printf("%s: %s\n", og_status_text(error->code), error->text);
+  printf("%s: %s\n", opgraft_status_text(error->code), error->text);
 }
 
 static int call(const og_decl *decl, const char *text) {

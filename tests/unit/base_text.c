@@ -169,8 +169,8 @@ TEST(errors) {
   memcpy(name + 62, "\xc3\xa9", 3);
   og_error_set(&error, OG_INVALID, name, NULL, "x");
   CHECK_EQ(strlen(error.op), 62);
-  CHECK_STR(og_status_text(OG_BUSY), "in use");
-  CHECK_STR(og_status_text(99), "unknown status");
+  CHECK_STR(opgraft_status_text(OG_BUSY), "in use");
+  CHECK_STR(opgraft_status_text(99), "unknown status");
 }
 
 TEST_MAIN("text", CASE(grows), CASE(json), CASE(doubles),

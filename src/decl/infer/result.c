@@ -387,7 +387,7 @@ static og_status size_by_callback(const og_decl *decl, opgraft_frame *frame,
   if (status != OG_OK)
     return og_error_set(error, status, decl->name, "infer",
                         "%s: infer: its callback refused the arguments: %s",
-                        decl->name, og_status_text(status));
+                        decl->name, opgraft_status_text(status));
   for (int32_t i = 0; i < decl->fresh_count; ++i) {
     OG_TRY(check_callback_dims(decl, i, dims[i], ndim[i], error));
     if (ndim[i] > room_left(frame)) return refuse_room(decl, i, error);
