@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Linears over quantised weights, the four of TinyLlama's layers: ours by
-option `precision`, beside OpenVINO (compressed weights), ONNX Runtime
-(MatMulNBits), torch's own packed products and our bf16.
+option `precision`, with activations in 16 bits and in int8, beside OpenVINO
+(compressed weights), ONNX Runtime (MatMulNBits), torch's own packed products
+and our bf16.
 
 One interleaved run for each format, number of rows and number of threads. The
 weights of a stack are more than any cache holds. One row is also held against
@@ -34,6 +35,7 @@ READ_SHARE = {"int8": 0.85, "int4": 0.80}
 LEAD = {"int8": {1: 1.1, 8: 1, 256: 0.95}, "int4": {1: 1.25, 8: 1, 256: 0.95}}
 PAUSE_S = 0.012  # a rival's threads spin so long after their work
 MEASURED = ["bench/quantised.py", "src/kernel", "src/exec/fast"]
+DYNAMIC = "int8 rows"  # ours, with activations in int8
 Run = Callable[[], Any]
 
 
@@ -192,6 +194,7 @@ def cases_of(form: str, m: int, threads: int, layers: int) -> dict[str, Any]:
     count = sum(w.numel() for w in stack.weights())
     cases = {name: harness.loop("f()", f=f) for name, f in runs.items()}
     cases["bf16"] = harness.loop("f()", f=ours(stack, x, "bf16"))
+    cases[DYNAMIC] = harness.loop("f()", f=ours(stack, x, f"{form}-dynamic"))
     reading = machine.Machine().reading(
         torch.ones(count * bits // 8, dtype=torch.uint8))
     return {**cases, **{name: limit.run for name, limit in reading.items()}}
@@ -217,6 +220,8 @@ def row_measure(form: str, m: int, threads: int, words: argparse.Namespace,
         best = min(rivals, key=lambda name: rivals[name])
         goals.add(f"{what}: best rival ({best}) / ours",
                   rivals[best] / least["opgraft"], LEAD[form][m], at_most=False)
+        goals.add(f"{what}: best rival ({best}) / ours with int8 rows",
+                  rivals[best] / least[DYNAMIC], LEAD[form][m], at_most=False)
     goals.add(f"{what}: our bf16 / ours", least["bf16"] / least["opgraft"], 1,
               at_most=False)
     if m == 1:

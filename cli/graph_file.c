@@ -146,17 +146,29 @@ static const struct {
                   {"int4/64", OPGRAFT_OPTION_PRECISION_INT4_64},
                   {"int4/32", OPGRAFT_OPTION_PRECISION_INT4_32}};
 
+// Whether `given` is `name`, or with int8 or int4 "NAME-dynamic".
+static bool precision_is(const char *given, const char *name, bool *dynamic) {
+  const size_t length = strlen(name);
+  *dynamic = false;
+  if (strncmp(given, name, length) != 0) return false;
+  *dynamic =
+      strncmp(name, "int", 3) == 0 && strcmp(given + length, "-dynamic") == 0;
+  return *dynamic || given[length] == '\0';
+}
+
 static bool precision_read(const cli_args *args, const char *mode,
                            uint32_t *flags) {
   enum { COUNT = sizeof precisions / sizeof *precisions };
   const char *given = cli_value_of(args, "precision");
+  bool dynamic = false;
   int i = 0;
-  while (given != NULL && i < COUNT && strcmp(given, precisions[i].name) != 0)
+  while (given != NULL && i < COUNT &&
+         !precision_is(given, precisions[i].name, &dynamic))
     ++i;
   if (i == COUNT) {
     cli_error(
         "%s: --precision is '%s', expected f32, bf16, int8, int4, int4/64 or "
-        "int4/32",
+        "int4/32; of int8 and int4 also with -dynamic",
         args->command->name, given);
     return false;
   }
@@ -166,7 +178,8 @@ static bool precision_read(const cli_args *args, const char *mode,
         args->command->name, given, mode);
     return false;
   }
-  *flags |= precisions[i].flag;
+  *flags |= precisions[i].flag |
+            (dynamic ? (uint32_t)OPGRAFT_OPTION_ACTIVATIONS_INT8 : 0);
   return true;
 }
 

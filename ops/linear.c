@@ -223,18 +223,20 @@ static void rows_quantize(void *state, int64_t begin, int64_t end,
   const int64_t bytes = og_gemm_row_bytes(p->k);
   (void)worker;
   for (int64_t r = begin; r < end; ++r)
-    og_gemm(OG_I8)->quantize(og_at(p->x, r * p->k, p->element), p->k,
-                             p->element, quads_of(p) + r * bytes);
+    og_gemm(OG_I8)->quantize(
+        og_at(p->x, r * p->k, p->element), p->k, p->element,
+        p->epilogue.has_short_rows ? p->weights : 0, quads_of(p) + r * bytes);
 }
 
-static og_status codes_run(const og_call *call, int type) {
+static og_status codes_run(const og_call *call, int type, int64_t x_bits) {
   product p;
   og_status status = packed_read(call, &p);
   if (status != OG_OK) return status;
+  p.weights = type;
+  p.epilogue.has_short_rows = x_bits == 8;
   status = og_parallel_tasks(call, p.m, og_grain(OG_GRAIN_LIGHT, p.k),
                              rows_quantize, &p);
   if (status != OG_OK) return status;
-  p.weights = type;
   p.x = quads_of(&p);
   p.x_stride = og_gemm_row_bytes(p.k);
   p.epilogue.scales =
@@ -244,11 +246,12 @@ static og_status codes_run(const og_call *call, int type) {
 }
 
 static og_status linear_int8(const og_call *call) {
-  return codes_run(call, OG_I8);
+  return codes_run(call, OG_I8, call->attr[2].i);
 }
 
 static og_status linear_codes(const og_call *call) {
-  return codes_run(call, codes_type(call->attr[2].i, call->attr[3].i));
+  return codes_run(call, codes_type(call->attr[2].i, call->attr[3].i),
+                   call->attr[4].i);
 }
 
 // --- Weights as they are
@@ -528,6 +531,7 @@ static const og_kernel prepack_kernels[] = {
 #define CODES_WHERE                                                       \
   "bits >= 4, bits <= 8, bits % 4 == 0, group_size >= 32, group_size <= " \
   "128, 128 % group_size == 0, "
+#define X_BITS_WHERE "x_bits >= 8, x_bits <= 16, x_bits % 8 == 0, "
 
 static const og_op ops[] = {
     {
@@ -597,17 +601,21 @@ static const og_op ops[] = {
     },
     {
         .schema = "linear_int8(Tensor x, Tensor packed, Tensor? bias=None, *, "
-                  "int out_features, str activation=\"none\") -> Tensor",
+                  "int out_features, str activation=\"none\", int x_bits=16) "
+                  "-> Tensor",
         .shape = "x[*N, I], packed[P, B], bias?[out_features] "
                  "-> [*N, out_features]",
-        .where = "out_features >= 0, P == ceildiv(out_features, 16), "
-                 "B == ceildiv(I, 4) * 64 + 64, I <= 131070",
+        .where = X_BITS_WHERE
+        "out_features >= 0, P == ceildiv(out_features, 16), B == ceildiv(I, 4) "
+        "* 64 + 64, I <= 131070",
         .dtype = "x: f32|bf16|f16, packed: u8, bias: x -> x",
         .workspace = "threads * 655360 + prod(N) * (I // 32 * 68 + 192)",
         .flags = OG_DETERMINISTIC,
         .doc = "linear with weights from linear_int8_prepack, and an "
                "activation. Rows of x have 16 bits an element: what that "
-               "rounds is 1 / 65278 of a row's largest magnitude at most.",
+               "rounds is 1 / 65278 of a row's largest magnitude at most. "
+               "With x_bits=8 it is a 254th, and products of many rows are "
+               "faster.",
         .kernels = OG_KERNELS(int8_kernels),
     },
     {
@@ -630,10 +638,10 @@ static const og_op ops[] = {
     {
         .schema = "linear_codes(Tensor x, Tensor packed, Tensor? bias=None, *, "
                   "int out_features, str activation=\"none\", int bits=4, "
-                  "int group_size=128) -> Tensor",
+                  "int group_size=128, int x_bits=16) -> Tensor",
         .shape = "x[*N, I], packed[P, B], bias?[out_features] "
                  "-> [*N, out_features]",
-        .where = CODES_WHERE
+        .where = CODES_WHERE X_BITS_WHERE
         "out_features >= 0, P == ceildiv(out_features, 16), B == ceildiv(I, "
         "group_size) * (group_size * bits * 2 + 64) + 64, I <= 131070",
         .dtype = "x: f32|bf16|f16, packed: u8, bias: x -> x",

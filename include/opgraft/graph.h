@@ -210,6 +210,9 @@ enum {
   OPGRAFT_OPTION_PRECISION_INT4 = 64u,
   OPGRAFT_OPTION_PRECISION_INT4_64 = 128u,
   OPGRAFT_OPTION_PRECISION_INT4_32 = 256u,
+  // With one of int8 and int4: over such weights activations are rounded to
+  // int8 as well, with a scale for each row.
+  OPGRAFT_OPTION_ACTIVATIONS_INT8 = 512u,
 };
 
 // Verifies, runs the passes, verifies after each. No building afterwards.

@@ -256,16 +256,25 @@ static bool is_name(const char *name) {
 
 const og_precision og_precisions[OG_PRECISIONS] = {
     {OPGRAFT_OPTION_PRECISION_BF16, "bf16"},
-    {OPGRAFT_OPTION_PRECISION_INT8, "int8"},
-    {OPGRAFT_OPTION_PRECISION_INT4_64, "int4/64"},
-    {OPGRAFT_OPTION_PRECISION_INT4_32, "int4/32"},
-    {OPGRAFT_OPTION_PRECISION_INT4, "int4"},
+#define WEIGHTS(flag, name) \
+  {flag | OPGRAFT_OPTION_ACTIVATIONS_INT8, name "-dynamic"}, { flag, name }
+    WEIGHTS(OPGRAFT_OPTION_PRECISION_INT8, "int8"),
+    WEIGHTS(OPGRAFT_OPTION_PRECISION_INT4_64, "int4/64"),
+    WEIGHTS(OPGRAFT_OPTION_PRECISION_INT4_32, "int4/32"),
+    WEIGHTS(OPGRAFT_OPTION_PRECISION_INT4, "int4"),
+#undef WEIGHTS
 };
 
-const char *og_precision_name(uint32_t flags) {
+const og_precision *og_precision_find(uint32_t flags) {
   for (int i = 0; i < OG_PRECISIONS; ++i)
-    if ((flags & og_precisions[i].flag) != 0) return og_precisions[i].name;
+    if ((flags & og_precisions[i].flag) == og_precisions[i].flag)
+      return &og_precisions[i];
   return NULL;
+}
+
+const char *og_precision_name(uint32_t flags) {
+  const og_precision *found = og_precision_find(flags);
+  return found != NULL ? found->name : NULL;
 }
 
 uint32_t og_precision_of(const opgraft_graph *graph, const og_node *node) {

@@ -277,21 +277,23 @@ static inline bool og_is_contraction(const og_node *node) {
   return node->op == OG_IR_matmul || node->op == OG_IR_addmm;
 }
 
-// The OPGRAFT_OPTION_PRECISION_*, and what they are called. A name that begins
-// another stands behind it.
+// The OPGRAFT_OPTION_PRECISION_*, with OPGRAFT_OPTION_ACTIVATIONS_INT8 or
+// without, and what they are called. A name that begins another, and flags that
+// are a part of another's, stand behind it.
 typedef struct og_precision {
   uint32_t flag;
   const char *name;
 } og_precision;
 enum {
-  OG_PRECISIONS = 5,
+  OG_PRECISIONS = 9,
   OG_PRECISION_FLAGS =
       OPGRAFT_OPTION_PRECISION_BF16 | OPGRAFT_OPTION_PRECISION_INT8 |
       OPGRAFT_OPTION_PRECISION_INT4 | OPGRAFT_OPTION_PRECISION_INT4_64 |
-      OPGRAFT_OPTION_PRECISION_INT4_32
+      OPGRAFT_OPTION_PRECISION_INT4_32 | OPGRAFT_OPTION_ACTIVATIONS_INT8
 };
 extern const og_precision og_precisions[OG_PRECISIONS];
-// Of the first in flags; NULL: none.
+// The first that is in flags; NULL: none is.
+const og_precision *og_precision_find(uint32_t flags);
 const char *og_precision_name(uint32_t flags);
 // What was asked for: of a contraction's or convolution's weight, else of the
 // graph.

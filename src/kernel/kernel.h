@@ -38,6 +38,9 @@ int og_has_vnni(int is_long);
 enum { OG_F32, OG_BF16, OG_F16, OG_I8, OG_I4_32, OG_I4_64, OG_I4_128 };
 enum { OG_U4_32 = OG_I4_128 + 1, OG_U4_64, OG_U4_128 };
 enum { OG_U8_32 = OG_U4_128 + 1, OG_U8_64, OG_U8_128 };
+// Of a cache of attention alone, as OG_I8 is there: float8, whose largest
+// number is 448 and which has no infinity, and the upper half of f16.
+enum { OG_E4M3 = OG_U8_128 + 1, OG_E5M2 };
 static inline size_t og_element_bytes(int element) {
   return element == OG_F32 ? 4 : element >= OG_I8 ? 1 : 2;
 }
@@ -83,6 +86,7 @@ typedef struct og_act {
 // One row of `width` elements each. Every buffer of a call has the type
 // `element` unless it is a float pointer. Rows may start at any element.
 typedef struct og_row_kernels {
+  // Also of a cache's elements.
   void (*to_f32)(const void *x, float *y, int64_t width, int element);
   void (*from_f32)(const float *x, void *y, int64_t width, int element);
   // y = x * rsqrt(mean(x^2) + eps) * (weight + offset). y may be x.
@@ -188,6 +192,8 @@ typedef struct og_epilogue {
   // dot products. They round otherwise, so nothing but the problem's shape may
   // decide which column that is.
   int32_t dots_last;
+  // Rows have 8 bits (og_gemm_kernels.quantize).
+  int32_t has_short_rows;
   // Steps of k that one chain of sums adds up, at most, an even number: what it
   // rounds grows with its length. 0: as many as the kernel likes.
   int32_t run_steps;
@@ -242,7 +248,7 @@ typedef struct og_gemm_codes {
 // within a factor of 2^14.
 int og_gemm_codes_pack(const og_gemm_codes *codes, const og_gemm_narrow *to);
 
-// What a row of x takes in 16 bits, for panels of 8 and 4 bits.
+// What a row of x takes in 16 or 8 bits, for panels of 8 and 4 bits.
 int64_t og_gemm_row_bytes(int64_t k);
 
 typedef struct og_gemm_kernels {
@@ -256,9 +262,11 @@ typedef struct og_gemm_kernels {
                     int64_t columns, float *to, int64_t to_stride);
   // A row of k elements in 16 bits: og_gemm_row_bytes(k) from `to` on, aligned
   // as floats. An element is off by at most 1 / 65278 of the row's largest
-  // magnitude. A row with a NaN has NaN for results; one with infinities has
-  // theirs. This and the next two are of og_gemm(OG_I8) alone.
-  void (*quantize)(const void *x, int64_t k, int element, void *to);
+  // magnitude. With the type of the panels for `short_for`, not 0: in 8 bits,
+  // off by a 254th. A row with a NaN has NaN for results; one with infinities
+  // has theirs. This and the next two are of og_gemm(OG_I8) alone.
+  void (*quantize)(const void *x, int64_t k, int element, int short_for,
+                   void *to);
   // og_gemm_quantize and og_gemm_codes_pack. All forms give the same panels.
   void (*narrow)(const og_gemm_weights *w, const og_gemm_narrow *to,
                  double *lost, double *size);

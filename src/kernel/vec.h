@@ -26,9 +26,17 @@
 
 // --- Elements of any type, as floats ----------------------------------------
 
+// Of a cache: OG_I8, OG_E4M3 or OG_E5M2.
+OG_INLINE vf v_of_bytes(vb x, int element) {
+  if (element == OG_I8) return v_i8(x);
+  return element == OG_E5M2 ? v_e5m2(x) : v_e4m3(x);
+}
+
 OG_INLINE vf v_ld(const void *p, int64_t i, int element) {
   if (element == OG_BF16) return v_load_bf16((const uint16_t *)p + i);
   if (element == OG_F16) return v_load_f16((const uint16_t *)p + i);
+  if (element >= OG_I8)
+    return v_of_bytes(v_load_bytes((const uint8_t *)p + i), element);
   return v_load((const float *)p + i);
 }
 
@@ -36,6 +44,8 @@ OG_INLINE vf v_ld(const void *p, int64_t i, int element) {
 OG_INLINE vf v_ldn(const void *p, int64_t i, int64_t n, int element) {
   if (element == OG_BF16) return v_loadn_bf16((const uint16_t *)p + i, n);
   if (element == OG_F16) return v_loadn_f16((const uint16_t *)p + i, n);
+  if (element >= OG_I8)
+    return v_of_bytes(v_loadn_bytes((const uint8_t *)p + i, n), element);
   return v_loadn((const float *)p + i, n);
 }
 

@@ -173,6 +173,33 @@ OG_V_INLINE vf v_load_bf16_odd(const uint16_t *p) {
       _mm256_and_si256(_mm256_loadu_si256((const void *)p),
                        _mm256_set1_epi32((int)0xffff0000u)));
 }
+// Bytes, as int8, as the upper half of f16, and as float8 of 4 exponent bits:
+// f16 of other bias, whose 1.875 * 2^8 is a NaN.
+typedef __m128i vb;
+OG_V_INLINE vb v_load_bytes(const uint8_t *p) {
+  return _mm_loadl_epi64((const void *)p);
+}
+OG_V_INLINE vb v_loadn_bytes(const uint8_t *p, int64_t n) {
+  uint8_t part[8] = {0};
+  for (int64_t i = 0; i < n; ++i) part[i] = p[i];
+  return v_load_bytes(part);
+}
+OG_V_INLINE vf v_i8(vb x) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x));
+}
+OG_V_INLINE vf v_e5m2(vb x) {
+  return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(x), 8));
+}
+OG_V_INLINE vf v_e4m3(vb x) {
+  const __m128i wide = _mm_cvtepu8_epi16(x);
+  const __m128i rest = _mm_and_si128(wide, _mm_set1_epi16(127));
+  const __m128i sign = _mm_slli_epi16(_mm_sub_epi16(wide, rest), 8);
+  const __m128i odd = _mm_and_si128(_mm_cmpeq_epi16(rest, _mm_set1_epi16(127)),
+                                    _mm_set1_epi16(0x7c00));
+  const __m128i half =
+      _mm_or_si128(_mm_or_si128(_mm_slli_epi16(rest, 7), sign), odd);
+  return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(256));
+}
 OG_V_INLINE vf v_load_f16(const uint16_t *p) {
   return _mm256_cvtph_ps(v_load16(p));
 }
@@ -241,6 +268,11 @@ OG_V_INLINE vi v_nibbles_high(vi u) {
 }
 // The sum of the two products of signed pairs.
 OG_V_INLINE vi v_madd(vi a, vi b) { return _mm256_madd_epi16(a, b); }
+// c + the sum of the four products of unsigned u, to 15, and signed b.
+OG_V_INLINE vi v_low_dots(vi c, vi u, vi b) {
+  const vi pairs = _mm256_maddubs_epi16(u, b);
+  return _mm256_add_epi32(c, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
 // c + the sum of the four products of unsigned u and signed b.
 // Of VNNI; gcc 12 keeps the intrinsic's sums in memory.
 OG_V_INLINE vi v_dots(vi c, vi u, vi b) {

@@ -152,6 +152,32 @@ OG_V_INLINE vf v_load_bf16_odd(const uint16_t *p) {
   return _mm512_castsi512_ps(_mm512_and_si512(
       _mm512_loadu_si512(p), _mm512_set1_epi32((int)0xffff0000u)));
 }
+// Bytes, as int8, as the upper half of f16, and as float8 of 4 exponent bits:
+// f16 of other bias, whose 1.875 * 2^8 is a NaN.
+typedef __m128i vb;
+OG_V_INLINE vb v_load_bytes(const uint8_t *p) {
+  return _mm_loadu_si128((const void *)p);
+}
+OG_V_INLINE vb v_loadn_bytes(const uint8_t *p, int64_t n) {
+  return _mm_maskz_loadu_epi8(v_mask(n), p);
+}
+OG_V_INLINE vf v_i8(vb x) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
+}
+OG_V_INLINE vf v_e5m2(vb x) {
+  return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(x), 8));
+}
+OG_V_INLINE vf v_e4m3(vb x) {
+  const __m256i wide = _mm256_cvtepu8_epi16(x);
+  const __m256i rest = _mm256_and_si256(wide, _mm256_set1_epi16(127));
+  const __m256i sign = _mm256_slli_epi16(_mm256_sub_epi16(wide, rest), 8);
+  const __m256i odd =
+      _mm256_and_si256(_mm256_cmpeq_epi16(rest, _mm256_set1_epi16(127)),
+                       _mm256_set1_epi16(0x7c00));
+  const __m256i half =
+      _mm256_or_si256(_mm256_or_si256(_mm256_slli_epi16(rest, 7), sign), odd);
+  return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256));
+}
 OG_V_INLINE vf v_load_f16(const uint16_t *p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
 }
@@ -238,6 +264,11 @@ OG_V_INLINE vi v_nibbles_high(vi u) {
 }
 // The sum of the two products of signed pairs.
 OG_V_INLINE vi v_madd(vi a, vi b) { return _mm512_madd_epi16(a, b); }
+// c + the sum of the four products of unsigned u, to 15, and signed b.
+OG_V_INLINE vi v_low_dots(vi c, vi u, vi b) {
+  const vi pairs = _mm512_maddubs_epi16(u, b);
+  return _mm512_add_epi32(c, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
 // c + the sum of the four products of unsigned u and signed b.
 // Of VNNI; gcc 12 keeps the intrinsic's sums in memory.
 OG_V_INLINE vi v_dots(vi c, vi u, vi b) {

@@ -106,6 +106,36 @@ OG_V_INLINE vf v_load_bits(vf a, const float *p, uint32_t bits) {
 OG_V_INLINE vf v_even(vf a, vf b) { return (vf){a[0], a[2], b[0], b[2]}; }
 OG_V_INLINE vf v_iota(void) { return (vf){0, 1, 2, 3}; }
 
+// Bytes, as int8, as the upper half of f16, and as float8 of 4 exponent bits:
+// f16 of other bias, whose 1.875 * 2^8 is a NaN.
+typedef struct vb {
+  uint8_t at[VW];
+} vb;
+OG_V_INLINE vb v_loadn_bytes(const uint8_t *p, int64_t n) {
+  vb x = {{0}};
+  for (int64_t i = 0; i < n; ++i) x.at[i] = p[i];
+  return x;
+}
+OG_V_INLINE vb v_load_bytes(const uint8_t *p) { return v_loadn_bytes(p, VW); }
+OG_V_INLINE vf v_i8(vb x) {
+  return (vf){(int8_t)x.at[0], (int8_t)x.at[1], (int8_t)x.at[2],
+              (int8_t)x.at[3]};
+}
+OG_V_INLINE vf v_e5m2(vb x) {
+  vf y = v_zero();
+  for (int i = 0; i < VW; ++i)
+    y[i] = og_half_to_float((og_half){(uint16_t)(x.at[i] << 8)});
+  return y;
+}
+OG_V_INLINE vf v_e4m3(vb x) {
+  vf y = v_zero();
+  for (int i = 0; i < VW; ++i) {
+    const int rest = x.at[i] & 127, sign = x.at[i] & 128;
+    const int bits = rest << 7 | sign << 8 | (rest == 127 ? 0x7c00 : 0);
+    y[i] = og_half_to_float((og_half){(uint16_t)bits}) * 256;
+  }
+  return y;
+}
 OG_V_INLINE vf v_loadn_bf16(const uint16_t *p, int64_t n) {
   vf x = v_zero();
   for (int64_t i = 0; i < n; ++i) x[i] = og_bfloat_to_float((og_bfloat){p[i]});

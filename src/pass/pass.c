@@ -166,14 +166,19 @@ static og_status run_all(opgraft_graph *graph, const opgraft_options *options,
 }
 
 static og_status precision_check(uint32_t flags, opgraft_error *error) {
-  const char *name = og_precision_name(flags);
-  if (name == NULL) return OG_OK;
-  for (int i = 0; i < OG_PRECISIONS; ++i)
-    if ((flags & og_precisions[i].flag) != 0 && og_precisions[i].name != name)
-      return og_error_set(error, OG_INVALID, NULL, NULL,
-                          "opgraft_options: the flags ask for precision %s "
-                          "and %s, expected one of them",
-                          name, og_precisions[i].name);
+  const og_precision *found = og_precision_find(flags);
+  const char *name = found != NULL ? found->name : "f32";
+  const uint32_t left =
+      flags & OG_PRECISION_FLAGS & ~(found != NULL ? found->flag : 0);
+  if (left != 0)
+    return og_error_set(
+        error, OG_INVALID, NULL, NULL,
+        "opgraft_options: the flags ask for precision %s and %s, expected one "
+        "of them",
+        name,
+        left == OPGRAFT_OPTION_ACTIVATIONS_INT8 ? "activations of int8"
+                                                : og_precision_name(left));
+  if (found == NULL) return OG_OK;
   if ((flags & OPGRAFT_OPTION_MAX_AUTOTUNE) == 0)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "opgraft_options: the flags ask for precision %s "

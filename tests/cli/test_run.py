@@ -409,7 +409,7 @@ graph m(%x: f32[s0, 96]) {
     assert np.allclose(run("p.og", "--precision", "f32")[0], wanted, atol=1e-4)
     for words, expected in (
             (("--precision", "f64"), "--precision is 'f64', expected f32, bf16, int8, "
-             "int4, int4/64 or int4/32"),
+             "int4, int4/64 or int4/32; of int8 and int4 also with -dynamic"),
             (("--precision", "bf16", "--mode", "reduce-overhead"),
              "--precision is 'bf16' in mode reduce-overhead, expected --mode "
              "max-autotune"),

@@ -250,7 +250,41 @@ done:
   if (module != NULL) opgraft_module_release(module);
 }
 
+TEST(precisions_that_exclude_each_other) {
+  enum {
+    MAX = OPGRAFT_OPTION_MAX_AUTOTUNE,
+    INT8 = OPGRAFT_OPTION_PRECISION_INT8,
+    SHORT = OPGRAFT_OPTION_ACTIVATIONS_INT8,
+  };
+  static const struct {
+    uint32_t flags;
+    const char *text;  // NULL: it is taken
+  } cases[] = {
+      {MAX | INT8, NULL},
+      {MAX | INT8 | SHORT, NULL},
+      {MAX | OPGRAFT_OPTION_PRECISION_INT4_64 | SHORT, NULL},
+      {INT8 | SHORT, "precision int8-dynamic without"},
+      {MAX | INT8 | OPGRAFT_OPTION_PRECISION_INT4, "precision int8 and int4,"},
+      {MAX | OPGRAFT_OPTION_PRECISION_BF16 | SHORT,
+       "precision bf16 and activations of int8,"},
+      {MAX | SHORT, "precision f32 and activations of int8,"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    setup s = {.graph = NULL};
+    const opgraft_options options = {.struct_size = sizeof options,
+                                     .flags = cases[i].flags};
+    REQUIRE(opgraft_graph_create("g", &s.graph, &s.error) == OG_OK);
+    const og_status status = opgraft_graph_finish(s.graph, &options, &s.error);
+    CHECK_EQ(status == OG_OK, cases[i].text == NULL);
+    if (cases[i].text != NULL)
+      CHECK(strstr(s.error.text, cases[i].text) != NULL);
+  done:
+    setup_free(&s);
+  }
+}
+
 TEST_MAIN("public_graph", CASE(a_graph_is_built_looked_at_and_profiled),
           CASE(rows_have_names), CASE(strides_that_inputs_must_have),
           CASE(values_are_on_devices),
-          CASE(a_module_is_linked_to_a_graph_that_was_read))
+          CASE(a_module_is_linked_to_a_graph_that_was_read),
+          CASE(precisions_that_exclude_each_other))

@@ -66,7 +66,8 @@ class Options:
     # Mode max-autotune: "bf16": contractions of f32 round their operands to
     # bf16, and add up in f32; "int8": their weights become int8, with a scale
     # for each column; "int4", "int4/64", "int4/32": int4, with a scale for each
-    # 128, 64 or 32 elements of a column. {pattern: one of these}: of the weights
+    # 128, 64 or 32 elements of a column; "int8-dynamic" and so on: over these
+    # activations are int8 too, by rows. {pattern: one of these}: of the weights
     # with such names, by the first pattern that matches; others stay.
     precision: str | Mapping[str, str] = "f32"
     # A file: which kernel runs which node, as opgraft.stats(f).rules() prints

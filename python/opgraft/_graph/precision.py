@@ -10,8 +10,10 @@ from typing import Any, Mapping
 import torch
 
 # As OPGRAFT_OPTION_* of opgraft/graph.h.
-PRECISIONS = {"f32": 0, "bf16": 16, "int8": 32, "int4": 64, "int4/64": 128,
-              "int4/32": 256}
+_WEIGHTS = {"int8": 32, "int4": 64, "int4/64": 128, "int4/32": 256}
+_ACTIVATIONS = 512
+PRECISIONS = {"f32": 0, "bf16": 16, **_WEIGHTS, **{
+    f"{name}-dynamic": flag | _ACTIVATIONS for name, flag in _WEIGHTS.items()}}
 # Smaller ones are not kept packed (src/exec/fast/packs.c).
 LEAST_BYTES = 1 << 14
 

@@ -48,6 +48,7 @@ typedef struct packed_matmul {
   // bf16, or `narrow`, int8 or int4, where its panels stay; 0: neither.
   bool is_rounded;
   int narrow;
+  bool has_short_rows;       // beside `narrow` rows of a have 8 bits, not 16
   bool is_int8;              // b is: its panels are, whoever packs them
   bool is_a_rounded;         // once for all tasks, as its rows are copied
   og_matmul_cut once, each;  // b is packed once for all rows, or by each task
@@ -66,9 +67,8 @@ typedef struct packed_matmul {
   int32_t lane;
   og_range *ranges;  // by worker
   int32_t workers;
-  char
-      *quads;  // rows of a in 16 bits, all batches, for panels of int8 and int4
-  char *copied;           // rows of a, all batches; NULL: in place
+  char *quads;   // rows of a in 16 or 8 bits, all batches, for `narrow`
+  char *copied;  // rows of a, all batches; NULL: in place
   int64_t copied_stride;  // elements
   char *scratch;          // worker_bytes for each worker
   int64_t worker_bytes;
@@ -195,7 +195,9 @@ static void share_quads(void *state, int64_t begin, int64_t end,
                         ? s->copied + i * s->copied_stride * item
                         : og_bytes(of->a) + offset[1] +
                               i % of->m * stride_of(of->a, 2) * item;
-    og_gemm(OG_I8)->quantize(x, of->k, s->element, s->quads + i * bytes);
+    og_gemm(OG_I8)->quantize(x, of->k, s->element,
+                             s->has_short_rows ? s->narrow : 0,
+                             s->quads + i * bytes);
   }
 }
 
@@ -342,6 +344,7 @@ static void task_run(const packed_matmul *s, const task *t) {
                          .bias = s->is_direct ? t->c : NULL,
                          .wide = is_lent(s) || s->is_a_rounded,
                          .wide_bias = s->is_a_rounded,
+                         .has_short_rows = scales != NULL && s->has_short_rows,
                          .tile = has_hook ? part_finish : NULL,
                          .state = &f,
                          .worker = t->worker};
@@ -531,6 +534,7 @@ static void precision_take(const og_prep *prep, packed_matmul *s) {
   enum { FEW_ROWS = 6 };
   const uint32_t flags = og_precision_of(prep->plan->graph, prep->node);
   og_packing b;
+  s->has_short_rows = (flags & OPGRAFT_OPTION_ACTIVATIONS_INT8) != 0;
   s->narrow = OG_I8;
   if (s->is_int8) return;
   const bool may = og_packing_of(&s->of, s->element, &b) &&

@@ -276,6 +276,42 @@ def test_linear_of_int4(packed: str, m: int, name: str, group: int) -> None:
     assert opgraft.stats(f).quantised_weights == 1
 
 
+def rows_of_8_bits(x: torch.Tensor) -> torch.Tensor:
+    """As they are multiplied; rounded in f32, as the engine does."""
+    most = x.float().abs().amax(1, keepdim=True)
+    return torch.round(x.float() * (torch.full_like(most, 127) / most)).double() * (most / 127).double()
+
+
+@pytest.mark.parametrize("name, group", [
+    ("int8-dynamic", 0), ("int4-dynamic", 128), ("int4/32-dynamic", 32)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_activations_of_int8(packed: str, name: str, group: int,
+                             dtype: torch.dtype) -> None:
+    """float64 of rows and weights as they are rounded; a row's bits are those
+    that it has alone, in every form."""
+    torch.manual_seed(group)
+    layer = torch.nn.Linear(300, 95).to(dtype)
+    w = layer.weight.detach().float()
+    near = int4(w, group) if group else int8(w)
+    x = torch.randn(150, 300).to(dtype)
+    f = compiled(layer, packed, name, dynamic=True)
+    g = opgraft.freeze(layer, (x,), options=options(packed, name))
+    h = compiled(layer, packed, {"*": name}, dynamic=True)  # type: ignore[arg-type]
+    rows = rows_of_8_bits(x)
+    wanted = rows @ near.t() + layer.bias.double()
+    size = rows.abs() @ near.abs().t() + 1
+    eps = 0 if dtype == torch.float32 else torch.finfo(dtype).eps / 2e-6
+    with torch.no_grad():
+        y = g(x)
+        assert is_near(y, wanted, size + eps * wanted.abs())
+        for m in (1, 5, 40, 150):
+            assert torch.equal(f(x[:m]), y[:m]) and torch.equal(h(x[:m]), y[:m])
+    other = compiled(layer, packed, name.partition("-")[0])
+    with torch.no_grad():
+        assert not torch.equal(other(x), y)
+    assert opgraft.stats(f).quantised_weights == len(opgraft.stats(f).graphs)
+
+
 @pytest.mark.parametrize("precision", ["int8", "int4", "int4/32"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_models_of_16_bits(packed: str, dtype: torch.dtype, precision: str
@@ -348,7 +384,8 @@ def test_sizes_that_vary(packed: str, precision: str) -> None:
     assert len(opgraft.stats(f).graphs) == 1
 
 
-@pytest.mark.parametrize("precision", ["f32", "bf16", "int8", "int4/64"])
+@pytest.mark.parametrize("precision", ["f32", "bf16", "int8", "int4/64",
+                                       "int8-dynamic"])
 def test_files_have_packed_forms(tmp_path: Path, precision: str) -> None:
     torch.manual_seed(7)
     layer = torch.nn.Sequential(torch.nn.Linear(256, 384), torch.nn.GELU(),

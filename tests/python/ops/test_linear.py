@@ -87,6 +87,7 @@ def test_linear_of_codes(
     for m, k, n in SIZES:
         x, b = torch.randn(m, k).to(dtype), torch.randn(n).to(dtype)
         packed, w, run = packed_of(ops, kind, n, k, dtype)
+        short_rows_check(run, packed, w, x, b)
         wanted = F.linear(x.double(), w, b.double())
         # What an element of x is off by, through all weights of a column; sums
         # in f32; the result's own rounding.
@@ -101,6 +102,22 @@ def test_linear_of_codes(
     name = "linear_int8" if kind == "int8" else "linear_codes"
     covers(name, dtype, "codes")
     covers(f"{name}_prepack", None, "codes")
+
+
+def short_rows_check(run: Any, packed: Any, w: Any, x: Any, b: Any) -> None:
+    """Rows of 8 bits: float64 of the rows as they are rounded; each row alone
+    gives the same bits."""
+    y = run(x, packed, b, out_features=len(b), x_bits=8)
+    most = x.float().abs().amax(1, keepdim=True).clamp(min=2.0 ** -100) \
+        if x.shape[1] else x.float().sum(1, keepdim=True) + 1
+    near = torch.round(x.float() * (torch.full_like(most, 127) / most)).double() * (most / 127).double()
+    wanted = F.linear(near, w, b.double())
+    bound = 4e-6 * (near.abs() @ w.abs().t()) + 1e-6 \
+        + 1.2 * torch.finfo(x.dtype).eps * (wanted.abs() + 1)
+    assert ((y.double() - wanted).abs() <= bound).all()
+    for r in range(0, len(x), 7):
+        alone = run(x[r:r + 1], packed, b, out_features=len(b), x_bits=8)
+        assert torch.equal(alone[0], y[r])
 
 
 def test_codes_that_are_refused(ops: Any) -> None:
