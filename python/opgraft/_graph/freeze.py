@@ -250,7 +250,7 @@ def freeze(
     program = _Program(model, args, kwargs, dynamic_shapes)
     if chosen.mode.startswith("max-autotune"):
         rewrites.losses_split(program.gm)
-        rewrites.quantised_take(program.gm)
+        rewrites.quantised_take(program.gm, program.attributes)
     asked = precisions.by_weight(
         "freeze", chosen.precision,
         {name: program.attributes[own] for name, own in program.named.items()})

@@ -6,7 +6,7 @@ way it then runs: by the engine, in segments, or as it came.
 from __future__ import annotations
 
 import operator
-from typing import Any, Iterable, Iterator
+from typing import Any, Iterable, Iterator, Mapping
 
 import torch
 from torch.fx import GraphModule, Node
@@ -56,8 +56,19 @@ def collectives_split(gm: GraphModule) -> None:
 # --- Quantised weights --------------------------------------------------------
 
 
-def quantised_take(gm: GraphModule) -> None:
-    """In quantised.py, which only a graph that has some needs."""
+# Products of ATen's own forms of 4 bits.
+_OF_CODES = (torch.ops.aten._weight_int4pack_mm_for_cpu.default,
+             torch.ops.aten._dyn_quant_matmul_4bit.default)
+
+
+def quantised_take(gm: GraphModule, own: Mapping[str, torch.Tensor] | None = None
+                   ) -> None:
+    """In quantised.py, which only a graph that has some needs. `own`: the
+    tensors of a frozen graph."""
+    if any(n.target in _OF_CODES for n in gm.graph.nodes) and own is not None:
+        from . import quantised
+
+        quantised.codes_take(gm, own)
     if any(getattr(n.target, "namespace", "") == "quantized_decomposed"
            for n in gm.graph.nodes):
         from . import quantised

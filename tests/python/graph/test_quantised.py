@@ -124,3 +124,66 @@ def test_files_with_int8(tmp_path: Any) -> None:
         told = json.loads(call.graph.stats())
         assert (told["mapped_bytes"] > 0) is packed
         assert (told["packed_bytes"] > 0) is not packed
+
+
+class FourBits(torch.nn.Module):
+    """A layer in one of ATen's forms of 4 bits."""
+
+    def __init__(self, form: str, n: int, k: int, group: int,
+                 dtype: torch.dtype) -> None:
+        super().__init__()
+        aten = torch.ops.aten
+        self.form, self.group, self.shape = form, group, (n, k)
+        codes = torch.randint(0, 16, (n, k))
+        scales = torch.rand(n, k // group) * .01 + .001
+        zeros = torch.zeros_like(scales)
+        self.x_dtype = dtype
+        self.bias = 0
+        if form == "int4pack":
+            zeros = torch.randn(n, k // group) * .01
+            both = torch.stack([scales.t(), zeros.t()], 2).to(dtype).contiguous()
+            scales, zeros = (t.t().float() for t in both.unbind(2))
+            self.register_buffer("s", both)
+            self.register_buffer("w", aten._convert_weight_to_int4pack_for_cpu(
+                codes.int(), 1))
+        else:
+            pairs = (codes[:, ::2] | codes[:, 1::2] << 4).to(torch.uint8)
+            self.bias = torch.randn(n) if form == "dyn_bias" else 0
+            self.register_buffer("w", aten._dyn_quant_pack_4bit_weight(
+                pairs, scales, self.bias if form == "dyn_bias" else None, group,
+                k, n))
+        def spread(t: torch.Tensor) -> torch.Tensor:
+            return t.double().repeat_interleave(group, 1)
+
+        self.full = (codes.double() - 8) * spread(scales) + spread(zeros)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        aten = torch.ops.aten
+        n, k = self.shape
+        if self.form == "int4pack":
+            return aten._weight_int4pack_mm_for_cpu(x, self.w, self.group, self.s)
+        return aten._dyn_quant_matmul_4bit(x, self.w, self.group, k, n)
+
+
+@pytest.mark.parametrize("form, n, group, dtype", [
+    ("int4pack", 64, 32, torch.float32), ("int4pack", 176, 64, torch.bfloat16),
+    ("int4pack", 80, 128, torch.float16), ("int4pack", 128, 256, torch.float32),
+    ("dyn", 48, 32, torch.float32), ("dyn_bias", 40, 64, torch.float32),
+    ("dyn_bias", 40, 512, torch.float32)])
+def test_four_bits_of_aten(form: str, n: int, group: int, dtype: torch.dtype
+                           ) -> None:
+    """A frozen graph multiplies by the codes; a compiled one leaves them to
+    ATen."""
+    torch.manual_seed(n)
+    layer = FourBits(form, n, 512, group, dtype)
+    x = torch.randn(7, 512).to(dtype)
+    f = opgraft.freeze(layer, (x,), options=OPTIONS)
+    assert json.loads(f.graph.stats())["host_nodes"] == 0
+    right = x.double() @ layer.full.t() + layer.bias
+    eager = layer(x).double()
+    # Scales and zeros are rounded to f16; eager rounds x to 8 bits, too.
+    for found, most in ((f(x).double(), 4e-4), (eager, 2e-2)):
+        assert (found - right).norm() <= (
+            most + torch.finfo(dtype).eps) * right.norm()
+    g = torch.compile(layer, backend="opgraft", options=OPTIONS)
+    assert torch.equal(g(x).double(), eager)
