@@ -123,6 +123,9 @@ endforeach()
 foreach(host IN ITEMS aoti tensorflow)
   target_compile_definitions(fuzz_host_${host} PRIVATE MORE_KINDS)
 endforeach()
+target_sources(fuzz_gguf PRIVATE
+  ${CMAKE_SOURCE_DIR}/hosts/torch/gguf/reader.c)
+target_include_directories(fuzz_gguf PRIVATE ${CMAKE_SOURCE_DIR}/hosts)
 # It loads the operator library, whose coverage calls back into it.
 target_include_directories(fuzz_ops PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(fuzz_ops PRIVATE

@@ -18,7 +18,7 @@ LAYERS = ["base", "scalar", "loop", "decl", "module", "device", "call",
 # The rooms of a folder, lowest first; files beside them stand above all.
 ROOMS = {"check": ["sample", "run", "probe", "verdict"],
          "exec": ["step", "plain", "fast"],
-         "torch": ["base", "adopt", "device", "call", "graph"]}
+         "torch": ["base", "adopt", "device", "call", "graph", "gguf"]}
 # Kernels run for operators, the engine and tests: each lends an og_kernel_env,
 # and what a call holds at which position is read in ops/.
 UNKNOWN = {"kernel": (re.compile(r"\bog_(?:sample_|infer_)?call\b"),

@@ -70,6 +70,7 @@ FUZZ_MEASURES = {
     "dtype": ["src/decl"],
     "events": ["src/trace", "src/report"],
     "formula": ["src/decl", "src/loop", "src/scalar"],
+    "gguf": ["hosts/torch/gguf"],
     "graph_file": ["src/decl", "src/graph", "src/plan"],
     "graph_run": ["src/decl", "src/graph", "src/pass", "src/plan", "src/exec",
                   "tests/fuzz/graph_mutate.h", "tests/tools/graph_make.h"],

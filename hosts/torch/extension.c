@@ -20,6 +20,7 @@
 #include "torch/call/check.h"
 #include "torch/call/fast.h"
 #include "torch/device/device.h"
+#include "torch/gguf/gguf.h"
 #include "torch/graph/captured.h"
 #include "torch/graph/compiled.h"
 #include "torch/graph/frozen.h"
@@ -264,6 +265,7 @@ static PyMethodDef methods[] = {
      "An FX graph as a callable."},
     {"graph_export", graph_export, METH_VARARGS, "A graph as a file."},
     {"graph_open", graph_open, METH_VARARGS, "A graph file as a callable."},
+    {"gguf_read", gguf_read, METH_VARARGS, "A mapped file's header."},
     {"frozen_new", frozen_new, METH_VARARGS, "A graph behind guards."},
     {"sample_call", sample_call, METH_VARARGS, "A call to try it with."},
     {"device_load", device_load, METH_VARARGS, "A device's driver."},

@@ -2,7 +2,7 @@
 """Runs the examples in docstrings of public names, each with names of its own.
 
 `...` stands for any characters, and blanks may differ. The folder that they
-run has softcap.c, softcap.so, zlib.yaml, npu_sim.so, and softcap_npu.so, whose
+run has model.gguf, softcap.c, softcap.so, zlib.yaml, npu_sim.so, and softcap_npu.so, whose
 kernels are for that device too.
 """
 
@@ -24,6 +24,7 @@ import api_docs  # noqa: E402
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 START = ROOT / "docs" / "start.md"
+GGUF = ROOT / "tests" / "fuzz" / "corpus" / "gguf" / "0"
 # What Dynamo compiled refers to the names of its function for good.
 KEPT: list[dict[str, Any]] = []
 ZLIB = '''
@@ -62,6 +63,7 @@ def run(module: str, name: str, text: str, names: dict[str, Any]) -> str:
 def folder_fill(folder: pathlib.Path, program: str, hosts: str) -> None:
     """softcap.so is the operator of the Start page."""
     (folder / "zlib.yaml").write_text(ZLIB)
+    (folder / "model.gguf").write_bytes(GGUF.read_bytes())
     found = re.search(r"^```c softcap.c\n(.*?)^```$", START.read_text(),
                       re.S | re.M)
     assert found is not None

@@ -75,6 +75,8 @@ ELSEWHERE = {
                          "integrations/vllm/tests/test_truth.py")
        for begin in ("python3 -m venv serving", "vllm serve", "curl",
                      "python integrations", "from vllm import LLM")},
+    ("precision", "from opgraft import gguf"): (
+        "the file is the reader's", "tests/python/ops/test_gguf.py"),
     ("hosts", "opgraft build scale.c"): (
         "scale.c is the tests' own", "tests/conformance/build.py"),
     ("hosts", "import jax"): (

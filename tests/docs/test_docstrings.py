@@ -40,8 +40,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def names() -> dict[str, Any]:
     found = {name: importlib.import_module(name) for name in (
         "numpy", "torch", "opgraft", "opgraft.ops", "opgraft.flashinfer",
-        "opgraft.aoti", "opgraft.doctor")}
+        "opgraft.aoti", "opgraft.doctor", "opgraft.gguf")}
     found |= {"np": found["numpy"], "ops": found["opgraft.ops"],
+              "gguf": found["opgraft.gguf"],
               "types": types}
     return found
 
