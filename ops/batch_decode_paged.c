@@ -13,7 +13,7 @@
 #include "shared/call_env.h"
 
 // Tensor arguments.
-enum { PLAN, Q, K, V, INDICES };
+enum { PLAN, Q, K, V, INDICES, K_SCALE, V_SCALE };
 
 static og_status args_read(const og_call *call, og_attention_args *out_args) {
   *out_args = (og_attention_args){
@@ -37,6 +37,18 @@ static og_status batch_decode_paged(const og_call *call) {
   return og_attention_run(&env, &args);
 }
 
+static og_status batch_decode_paged_scaled(const og_call *call) {
+  og_attention_args args;
+  og_status status = args_read(call, &args);
+  if (status == OG_OK)
+    status =
+        og_attention_narrow_read(call, call->in[K_SCALE], call->in[V_SCALE],
+                                 call->in[K], &call->attr[7], &args);
+  if (status != OG_OK) return status;
+  const og_kernel_env env = og_call_env(call);
+  return og_attention_run(&env, &args);
+}
+
 static og_status batch_decode_paged_cuda(const og_call *call) {
   og_attention_args args;
   const og_status status = args_read(call, &args);
@@ -44,27 +56,35 @@ static og_status batch_decode_paged_cuda(const og_call *call) {
 }
 
 // A plan that fits the sizes drawn, for check and bench.
-static og_status sample(const og_sample_call *call) {
-  enum { P, B, HQ, DQK, PAGES, PS, HK, DVO, I };
-  static const og_attention_sample in = {.plan = PLAN,
-                                         .plan_bytes = P,
-                                         .q_rows = B,
-                                         .q_heads = HQ,
-                                         .dim_qk = DQK,
-                                         .kv_rows = I,
-                                         .kv_heads = HK,
-                                         .dim_vo = DVO,
-                                         .mask_bytes = -1,
-                                         .pages = PAGES,
-                                         .page_size = PS,
-                                         .is_decode = 1,
-                                         .split_bytes = 6};
+static og_status draw(const og_sample_call *call, int has_scales) {
+  enum { P, B, HQ, DQK, PAGES, PS, HK, DVO, I, S };
+  const og_attention_sample in = {.plan = PLAN,
+                                  .plan_bytes = P,
+                                  .q_rows = B,
+                                  .q_heads = HQ,
+                                  .dim_qk = DQK,
+                                  .kv_rows = I,
+                                  .kv_heads = HK,
+                                  .dim_vo = DVO,
+                                  .mask_bytes = -1,
+                                  .pages = PAGES,
+                                  .page_size = PS,
+                                  .is_decode = 1,
+                                  .scales = has_scales ? S : 0,
+                                  .split_bytes = 6};
   return og_attention_sample_draw(call, &in);
+}
+
+static og_status sample(const og_sample_call *call) { return draw(call, 0); }
+static og_status sample_scaled(const og_sample_call *call) {
+  return draw(call, 1);
 }
 
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_decode_paged,
                   OG_CUDA_KERNEL("f32|bf16|f16", og_decode_cuda_supports,
                                  batch_decode_paged_cuda));
+
+OG_KERNELS_BY_ISA(scaled_kernels, NULL, batch_decode_paged_scaled);
 
 static const og_op ops[] = {
     {
@@ -87,6 +107,30 @@ static const og_op ops[] = {
                "[page, token, head, size].",
         .kernels = OG_KERNELS(kernels),
         .sample = sample,
+    },
+    {
+        .schema = "batch_decode_paged_scaled(Tensor plan, Tensor q, "
+                  "Tensor k_cache, Tensor v_cache, Tensor paged_kv_indices, "
+                  "Tensor k_scale, Tensor v_scale, *, float? sm_scale=None, "
+                  "float logits_soft_cap=0.0, str pos_encoding_mode=\"NONE\", "
+                  "float rope_scale=1.0, float rope_theta=10000.0, "
+                  "str lse_base=\"2\", int split_bytes=0, "
+                  "str float8=\"e4m3\") -> (Tensor out, Tensor lse)",
+        .shape = "plan[P], q[B, HQ, DQK], k_cache[PAGES, PS, HK, DQK], "
+                 "v_cache[PAGES, PS, HK, DVO], paged_kv_indices[I], "
+                 "k_scale[S], v_scale[S] -> [B, HQ, DVO], [B, HQ]",
+        .where = "HK > 0, HQ % max(HK, 1) == 0, S > 0, HK % max(S, 1) == 0, "
+                 "split_bytes >= 0",
+        .dtype = "plan: u8, q: f32|bf16|f16, k_cache: i8|u8, "
+                 "v_cache: k_cache, paged_kv_indices: i32, k_scale: f32, "
+                 "v_scale: f32 -> q, f32",
+        .strides = "q: last, k_cache: last, v_cache: last",
+        .workspace = "4096 + threads * 851968 + split_bytes",
+        .doc = "batch_decode_paged over a cache of 8 bits, times k_scale and "
+               "v_scale, one for as many heads as there are of them: int8, or "
+               "as u8 the bytes of float8, e4m3 (torch.float8_e4m3fn) or e5m2.",
+        .kernels = OG_KERNELS(scaled_kernels),
+        .sample = sample_scaled,
     },
 };
 OG_MODULE(batch_decode_paged, ops)

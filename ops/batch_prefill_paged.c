@@ -12,8 +12,10 @@
 
 // Tensor arguments.
 enum { PLAN, Q, K, V, INDICES, MASK };
+enum { K_SCALE = 5, V_SCALE, SCALED_MASK };  // of a cache of 8 bits
 
-static og_status batch_prefill_paged(const og_call *call) {
+static og_status prefill(const og_call *call, const og_tensor *mask,
+                         int is_scaled) {
   og_attention_args args = {
       .plan = og_data(call->in[PLAN]),
       .plan_bytes = call->in[PLAN]->shape[0],
@@ -23,32 +25,52 @@ static og_status batch_prefill_paged(const og_call *call) {
       .page_index_count = call->in[INDICES]->shape[0],
       .page_size = (int32_t)call->in[K]->shape[1],
   };
-  const og_status status = og_attention_args_read(
-      call, call->in[Q], call->in[K], call->in[V], call->in[MASK], 0, &args);
+  og_status status = og_attention_args_read(call, call->in[Q], call->in[K],
+                                            call->in[V], mask, 0, &args);
+  if (status == OG_OK && is_scaled)
+    status =
+        og_attention_narrow_read(call, call->in[K_SCALE], call->in[V_SCALE],
+                                 call->in[K], &call->attr[7], &args);
   if (status != OG_OK) return status;
   const og_kernel_env env = og_call_env(call);
   return og_attention_run(&env, &args);
 }
 
+static og_status batch_prefill_paged(const og_call *call) {
+  return prefill(call, call->in[MASK], 0);
+}
+
+static og_status batch_prefill_paged_scaled(const og_call *call) {
+  return prefill(call, call->in[SCALED_MASK], 1);
+}
+
 // A plan that fits the sizes drawn, for check and bench.
-static og_status sample(const og_sample_call *call) {
-  enum { P, NQ, HQ, DQK, PAGES, PS, HK, DVO, I, M };
-  static const og_attention_sample in = {.plan = PLAN,
-                                         .plan_bytes = P,
-                                         .q_rows = NQ,
-                                         .q_heads = HQ,
-                                         .dim_qk = DQK,
-                                         .kv_rows = I,
-                                         .kv_heads = HK,
-                                         .dim_vo = DVO,
-                                         .mask_bytes = M,
-                                         .pages = PAGES,
-                                         .page_size = PS,
-                                         .split_bytes = 6};
+static og_status draw(const og_sample_call *call, int is_scaled) {
+  enum { P, NQ, HQ, DQK, PAGES, PS, HK, DVO, I, M, S = M };
+  const og_attention_sample in = {.plan = PLAN,
+                                  .plan_bytes = P,
+                                  .q_rows = NQ,
+                                  .q_heads = HQ,
+                                  .dim_qk = DQK,
+                                  .kv_rows = I,
+                                  .kv_heads = HK,
+                                  .dim_vo = DVO,
+                                  .mask_bytes = is_scaled ? S + 1 : M,
+                                  .scales = is_scaled ? S : 0,
+                                  .pages = PAGES,
+                                  .page_size = PS,
+                                  .split_bytes = 6};
   return og_attention_sample_draw(call, &in);
 }
 
+static og_status sample(const og_sample_call *call) { return draw(call, 0); }
+static og_status sample_scaled(const og_sample_call *call) {
+  return draw(call, 1);
+}
+
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_prefill_paged);
+
+OG_KERNELS_BY_ISA(scaled_kernels, NULL, batch_prefill_paged_scaled);
 
 static const og_op ops[] = {
     {
@@ -75,6 +97,31 @@ static const og_op ops[] = {
             "order of the plan.",
         .kernels = OG_KERNELS(kernels),
         .sample = sample,
+    },
+    {
+        .schema = "batch_prefill_paged_scaled(Tensor plan, Tensor q, "
+                  "Tensor k_cache, Tensor v_cache, Tensor paged_kv_indices, "
+                  "Tensor k_scale, Tensor v_scale, "
+                  "Tensor? packed_custom_mask=None, *, float? sm_scale=None, "
+                  "float logits_soft_cap=0.0, str pos_encoding_mode=\"NONE\", "
+                  "float rope_scale=1.0, float rope_theta=10000.0, "
+                  "str lse_base=\"2\", int split_bytes=0, "
+                  "str float8=\"e4m3\") -> (Tensor out, Tensor lse)",
+        .shape = "plan[P], q[NQ, HQ, DQK], k_cache[PAGES, PS, HK, DQK], "
+                 "v_cache[PAGES, PS, HK, DVO], paged_kv_indices[I], "
+                 "k_scale[S], v_scale[S], packed_custom_mask?[M] "
+                 "-> [NQ, HQ, DVO], [NQ, HQ]",
+        .where = "HK > 0, HQ % max(HK, 1) == 0, S > 0, HK % max(S, 1) == 0, "
+                 "split_bytes >= 0",
+        .dtype = "plan: u8, q: f32|bf16|f16, k_cache: i8|u8, "
+                 "v_cache: k_cache, paged_kv_indices: i32, k_scale: f32, "
+                 "v_scale: f32, packed_custom_mask: u8 -> q, f32",
+        .strides = "q: last, k_cache: last, v_cache: last",
+        .workspace = "4096 + threads * 851968 + split_bytes",
+        .doc = "batch_prefill_paged over a cache of 8 bits, as "
+               "batch_decode_paged_scaled.",
+        .kernels = OG_KERNELS(scaled_kernels),
+        .sample = sample_scaled,
     },
 };
 OG_MODULE(batch_prefill_paged, ops)

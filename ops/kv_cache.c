@@ -11,6 +11,7 @@
 #include "cuda/cache.h"
 #include "cuda/launch.h"
 #include "kernel/kernel.h"
+#include "shared/attention_args.h"
 
 // A token goes to a page and a place in it; page -1: nowhere.
 typedef struct place {
@@ -22,20 +23,68 @@ typedef struct copy {
   const og_tensor *key, *value;  // [N, H, D]
   og_tensor *k_cache, *v_cache;  // [P, page size, H, D]
   place (*place_of)(const og_call *call, int64_t token);
+  int32_t narrow;  // of a cache of 8 bits, or 0
+  const og_tensor *k_scale, *v_scale;
 } copy;
 
-static void token_copy(const og_tensor *from, og_tensor *to, int64_t token,
-                       place at) {
+// --- Elements of 8 bits
+
+// To the nearest, ties to even; |x| < 2^22.
+static float rounded(float x) { return x + 0x1.8p23f - 0x1.8p23f; }
+
+// float8 of so many bits behind the point; what is beyond `most` becomes that,
+// and a NaN stays one. Bits are those of the exponent, and steps from its power
+// to the next one, which carry.
+static uint8_t float8_of(float x, int bits, int bias, float most) {
+  const og_float_bits raw = {.f = x};
+  const uint8_t sign = (uint8_t)(raw.u >> 24 & 0x80);
+  if (x != x) return sign | 0x7f;
+  og_float_bits size = {.u = raw.u & 0x7fffffff}, unit;
+  if (size.f > most) size.f = most;
+  const int own = (int)(size.u >> 23) - 127;
+  const int exponent = own > 1 - bias ? own : 1 - bias;
+  unit.u = (uint32_t)(127 + bits - exponent) << 23;
+  const int steps = (int)rounded(size.f * unit.f);
+  return (uint8_t)(sign | (((exponent + bias - 1) << bits) + steps));
+}
+
+static uint8_t byte_of(float x, int32_t narrow) {
+  if (narrow == OG_E4M3) return float8_of(x, 3, 7, 448);
+  if (narrow == OG_E5M2) return float8_of(x, 2, 15, 57344);
+  if (x != x) return 0;
+  return (uint8_t)(int8_t)rounded(x > 127 ? 127 : x < -127 ? -127 : x);
+}
+
+static void row_narrow(const void *from, uint8_t *to, int64_t width,
+                       int element, float scale, int32_t narrow) {
+  enum { PART = 256 };
+  float x[PART];
+  for (int64_t at = 0; at < width; at += PART) {
+    const int64_t n = width - at < PART ? width - at : PART;
+    og_rows()->to_f32(og_at(from, at, element), x, n, element);
+    for (int64_t i = 0; i < n; ++i) to[at + i] = byte_of(x[i] / scale, narrow);
+  }
+}
+
+// `scale` is NULL where the cache has the element type of `from`.
+static void token_copy(const copy *c, const og_tensor *from, og_tensor *to,
+                       const og_tensor *scale, int64_t token, place at) {
   const int element = og_element_of(from);
   const int64_t heads = from->shape[1], width = from->shape[2];
-  for (int64_t h = 0; h < heads; ++h)
-    memcpy(og_at(og_data(to),
-                 at.page * to->strides[0] + at.offset * to->strides[1] +
-                     h * to->strides[2],
-                 element),
-           og_at(og_data(from), token * from->strides[0] + h * from->strides[1],
-                 element),
-           (size_t)width * og_element_bytes(element));
+  for (int64_t h = 0; h < heads; ++h) {
+    void *row = og_at(og_data(to),
+                      at.page * to->strides[0] + at.offset * to->strides[1] +
+                          h * to->strides[2],
+                      scale != NULL ? OG_I8 : element);
+    const void *x =
+        og_at(og_data(from), token * from->strides[0] + h * from->strides[1],
+              element);
+    if (scale != NULL)
+      row_narrow(x, row, width, element,
+                 og_f32(scale)[h * scale->shape[0] / heads], c->narrow);
+    else
+      memcpy(row, x, (size_t)width * og_element_bytes(element));
+  }
 }
 
 static void tokens_copy(void *state, int64_t begin, int64_t end,
@@ -45,8 +94,8 @@ static void tokens_copy(void *state, int64_t begin, int64_t end,
   for (int64_t token = begin; token < end; ++token) {
     const place at = c->place_of(c->call, token);
     if (at.page < 0) continue;
-    token_copy(c->key, c->k_cache, token, at);
-    token_copy(c->value, c->v_cache, token, at);
+    token_copy(c, c->key, c->k_cache, c->k_scale, token, at);
+    token_copy(c, c->value, c->v_cache, c->v_scale, token, at);
   }
 }
 
@@ -108,12 +157,32 @@ static og_status appended_check(const og_call *call) {
   return OG_OK;
 }
 
-static og_status append_paged_kv_cache(const og_call *call) {
+static og_status appended_run(const og_call *call, copy c) {
   const og_status status = appended_check(call);
   if (status != OG_OK) return status;
-  copy c = {call,         call->in[KEY], call->in[VALUE],
-            call->out[0], call->out[1],  appended_place};
+  c.call = call;
+  c.key = call->in[KEY];
+  c.value = call->in[VALUE];
+  c.k_cache = call->out[0];
+  c.v_cache = call->out[1];
+  c.place_of = appended_place;
   return tokens_run(&c, call->in[KEY]->shape[0]);
+}
+
+static og_status append_paged_kv_cache(const og_call *call) {
+  return appended_run(call, (copy){0});
+}
+
+// What a cache of 8 bits has besides, its scales behind argument `last`.
+static og_status scales_read(const og_call *call, int last, copy *out) {
+  *out = (copy){.k_scale = call->in[last + 1], .v_scale = call->in[last + 2]};
+  return og_narrow_read(call, call->out[0], &call->attr[0], &out->narrow);
+}
+
+static og_status append_paged_kv_cache_scaled(const og_call *call) {
+  copy c;
+  const og_status status = scales_read(call, LAST, &c);
+  return status == OG_OK ? appended_run(call, c) : status;
 }
 
 // --- reshape_and_cache
@@ -127,7 +196,7 @@ static place slot_place(const og_call *call, int64_t token) {
                   : (place){slot / page_size, slot % page_size};
 }
 
-static og_status reshape_and_cache(const og_call *call) {
+static og_status reshaped_run(const og_call *call, copy c) {
   const int64_t limit =
       call->in[SLOT_K_CACHE]->shape[0] * call->in[SLOT_K_CACHE]->shape[1];
   const int64_t count = call->in[SLOTS]->shape[0];
@@ -135,9 +204,23 @@ static og_status reshape_and_cache(const og_call *call) {
     if (og_i64(call->in[SLOTS])[i] >= limit)
       return bad_entry(call, "slot_mapping", i, og_i64(call->in[SLOTS])[i],
                        limit);
-  copy c = {call,         call->in[KEY], call->in[VALUE],
-            call->out[0], call->out[1],  slot_place};
+  c.call = call;
+  c.key = call->in[KEY];
+  c.value = call->in[VALUE];
+  c.k_cache = call->out[0];
+  c.v_cache = call->out[1];
+  c.place_of = slot_place;
   return tokens_run(&c, count);
+}
+
+static og_status reshape_and_cache(const og_call *call) {
+  return reshaped_run(call, (copy){0});
+}
+
+static og_status reshape_and_cache_scaled(const og_call *call) {
+  copy c;
+  const og_status status = scales_read(call, SLOTS, &c);
+  return status == OG_OK ? reshaped_run(call, c) : status;
 }
 
 static const og_kernel append_kernels[] = {
@@ -146,6 +229,11 @@ static const og_kernel append_kernels[] = {
 static const og_kernel reshape_kernels[] = {
     {.device = OG_CPU, .dtypes = "f32|bf16|f16", .run = reshape_and_cache},
     OG_CUDA_KERNEL("f32|bf16|f16", NULL, og_reshape_and_cache_cuda)};
+
+static const og_kernel append_scaled_kernels[] = {
+    {.device = OG_CPU, .run = append_paged_kv_cache_scaled}};
+static const og_kernel reshape_scaled_kernels[] = {
+    {.device = OG_CPU, .run = reshape_and_cache_scaled}};
 
 static const og_op ops[] = {
     {
@@ -189,6 +277,54 @@ static const og_op ops[] = {
                "(page times page size plus place); a negative slot skips the "
                "token. The cache is written in place and returned.",
         .kernels = OG_KERNELS(reshape_kernels),
+    },
+    {
+        .schema =
+            "append_paged_kv_cache_scaled(Tensor append_key, "
+            "Tensor append_value, Tensor batch_indices, Tensor positions, "
+            "Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor kv_indices, "
+            "Tensor kv_indptr, Tensor kv_last_page_len, Tensor k_scale, "
+            "Tensor v_scale, *, str float8=\"e4m3\") "
+            "-> (Tensor(a!), Tensor(b!))",
+        .shape = "append_key[N, H, DK], append_value[N, H, DV], "
+                 "batch_indices[N], positions[N], k_cache[P, PS, H, DK], "
+                 "v_cache[P, PS, H, DV], kv_indices[I], kv_indptr[B + 1], "
+                 "kv_last_page_len[B], k_scale[S], v_scale[S]",
+        .where = "PS > 0, S > 0, H % max(S, 1) == 0, batch_indices in [0, B), "
+                 "kv_indices in [0, P), kv_indptr in offsets(I)",
+        .dtype = "append_key: f32|bf16|f16, append_value: append_key, "
+                 "batch_indices: i32, positions: i32, k_cache: i8|u8, "
+                 "v_cache: k_cache, kv_indices: i32, kv_indptr: i32, "
+                 "kv_last_page_len: i32, k_scale: f32, v_scale: f32",
+        .strides = "append_key: last, append_value: last, k_cache: last, "
+                   "v_cache: last",
+        .flags = OG_DETERMINISTIC,
+        .doc = "append_paged_kv_cache into a cache of 8 bits, as "
+               "reshape_and_cache_scaled.",
+        .kernels = OG_KERNELS(append_scaled_kernels),
+    },
+    {
+        .schema = "reshape_and_cache_scaled(Tensor key, Tensor value, "
+                  "Tensor(a!) k_cache, Tensor(b!) v_cache, "
+                  "Tensor slot_mapping, Tensor k_scale, Tensor v_scale, *, "
+                  "str float8=\"e4m3\") -> (Tensor(a!), Tensor(b!))",
+        .shape = "key[N, H, DK], value[N, H, DV], k_cache[P, PS, H, DK], "
+                 "v_cache[P, PS, H, DV], slot_mapping[N], k_scale[S], "
+                 "v_scale[S]",
+        .where = "PS > 0, S > 0, H % max(S, 1) == 0, "
+                 "slot_mapping in [-1, P * PS)",
+        .dtype = "key: f32|bf16|f16, value: key, k_cache: i8|u8, "
+                 "v_cache: k_cache, slot_mapping: i64, k_scale: f32, "
+                 "v_scale: f32",
+        .strides = "key: last, value: last, k_cache: last, v_cache: last",
+        .flags = OG_DETERMINISTIC,
+        .doc = "reshape_and_cache into a cache of 8 bits: numbers over "
+               "k_scale and v_scale, one for as many heads as there are of "
+               "them, are rounded to the nearest, ties to even, and what is "
+               "beyond the type's largest becomes that. int8 is -127 to 127; "
+               "u8 has the bytes of float8, e4m3 (torch.float8_e4m3fn) or "
+               "e5m2.",
+        .kernels = OG_KERNELS(reshape_scaled_kernels),
     },
 };
 OG_MODULE(kv_cache, ops)

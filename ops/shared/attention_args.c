@@ -81,3 +81,23 @@ og_status og_attention_args_read(const og_call *call, const og_tensor *q,
                    "ROPE_LLAMA turns pairs, so q's last dim must be even");
   return OG_OK;
 }
+
+og_status og_narrow_read(const og_call *call, const og_tensor *cache,
+                         const og_attr *float8, int32_t *out_narrow) {
+  static const char *const names[] = {"e4m3", "e5m2"};
+  *out_narrow = OG_I8;
+  if (cache->dtype.code == OG_CODE_INT) return OG_OK;
+  const og_status status =
+      word_read(call, "float8", float8, names, 2, out_narrow);
+  *out_narrow = *out_narrow == 0 ? OG_E4M3 : OG_E5M2;
+  return status;
+}
+
+og_status og_attention_narrow_read(
+    const og_call *call, const og_tensor *k_scale, const og_tensor *v_scale,
+    const og_tensor *cache, const og_attr *float8, og_attention_args *args) {
+  args->k_scale = og_f32(k_scale);
+  args->v_scale = og_f32(v_scale);
+  args->scale_count = (int32_t)k_scale->shape[0];
+  return og_narrow_read(call, cache, float8, &args->narrow);
+}

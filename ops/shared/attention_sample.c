@@ -114,6 +114,8 @@ static void set_sizes(const og_sample_call *call,
   dim[in->dim_qk] = clamp(dim[in->dim_qk], 2, OG_ATTENTION_MAX_DIM);
   dim[in->dim_vo] = clamp(dim[in->dim_vo], 1, OG_ATTENTION_MAX_DIM);
   if (mode == OG_POS_ROPE) dim[in->dim_qk] += dim[in->dim_qk] % 2;
+  if (in->scales > 0)
+    dim[in->scales] = random_below(&r, 2) ? dim[in->kv_heads] : 1;
   if (in->page_size >= 0) {
     dim[in->page_size] = clamp(dim[in->page_size], 1, 64);
     if (dim[in->pages] == 0) dim[in->kv_rows] = 0;

@@ -15,6 +15,7 @@ typedef struct og_attention_sample {
   int32_t mask_bytes, pages, page_size;
   int32_t first_attr, split_bytes;  // sm_scale's place, and split_bytes'
   int32_t is_decode;                // one query row for each request
+  int32_t scales;                   // dim of a cache's scales; 0: it has none
 } og_attention_sample;
 
 // An attention operator's `sample`: draws requests that hold every query row,

@@ -107,7 +107,21 @@ typedef struct og_attention_args {
   float rope_scale, rope_theta;
   int32_t natural_lse;  // base e instead of base 2
   int32_t element;
+  // Where keys and values have 8 bits: OG_I8, OG_E4M3 or OG_E5M2, and what
+  // they are multiplied by, one number for as many heads as there are of them.
+  int32_t narrow;
+  int32_t scale_count;
+  const float *k_scale, *v_scale;
 } og_attention_args;
+
+// Of keys and values.
+static inline int og_cache_element(const og_attention_args *a) {
+  return a->narrow ? a->narrow : a->element;
+}
+static inline float og_head_scale(const og_attention_args *a,
+                                  const float *scales, int64_t head) {
+  return a->narrow ? scales[head * a->scale_count / a->kv_heads] : 1;
+}
 
 // Runs a plan. Checks it against the tensors first. Uses of the workspace:
 // OG_ATTENTION_SHARED, OG_ATTENTION_SCRATCH for each thread, then the plan's

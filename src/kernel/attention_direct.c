@@ -12,15 +12,16 @@ static const void *const *keys_ready(const og_runner *r, og_worker *s,
                                      size_t *offset, int *element,
                                      const void **ready) {
   const og_attention_args *a = r->args;
-  *offset = (size_t)(head * a->k_head) * og_element_bytes(a->element);
-  *element = a->element;
+  const int own = og_cache_element(a);
+  *offset = (size_t)(head * a->k_head) * og_element_bytes(own);
+  *element = own;
   const int is_rope = a->pos_mode == OG_POS_ROPE;
-  const int is_ready = rows <= s->kernels->dots_rows || s->kernels->is_bf16 ||
-                       a->element == OG_F32;
+  const int is_ready =
+      rows <= s->kernels->dots_rows || s->kernels->is_bf16 || own == OG_F32;
   if (is_ready && !is_rope) return keys;
   for (int64_t j = 0; j < 4; ++j) {
     float *to = (float *)(void *)s->rotated + j * s->q_stride;
-    r->rows->to_f32((const char *)keys[j] + *offset, to, a->dim_qk, a->element);
+    r->rows->to_f32((const char *)keys[j] + *offset, to, a->dim_qk, own);
     if (is_rope) og_row_rotate(r, s, to, to, position + j, OG_F32);
     ready[j] = to;
   }
@@ -34,7 +35,7 @@ static void direct_logits(const og_runner *r, og_worker *s,
                           int32_t head_end, int64_t begin, int64_t n) {
   const og_attention_args *a = r->args;
   const int64_t rows = unit->row_count;
-  const size_t es = og_element_bytes(a->element);
+  const size_t es = og_element_bytes(og_cache_element(a));
   const int64_t q_bytes = s->q_stride * (s->kernels->is_bf16 ? 2 : 4);
   for (int64_t k = 0; k < n; k += 4)
     for (int32_t h = head_begin; h < head_end; ++h) {
@@ -62,7 +63,7 @@ static void direct_values(const og_runner *r, og_worker *s,
   enum { STEP = 8 };
   const og_attention_args *a = r->args;
   const int64_t rows = unit->row_count;
-  const size_t es = og_element_bytes(a->element);
+  const size_t es = og_element_bytes(og_cache_element(a));
   for (int64_t k = 0; k < n; k += STEP) {
     const int64_t count = n - k < STEP ? n - k : STEP;
     for (int32_t h = head_begin; h < head_end; ++h) {
@@ -77,7 +78,7 @@ static void direct_values(const og_runner *r, og_worker *s,
       s->kernels->add_values(weights, DIRECT_BLOCK, rows, s->value_rows + k,
                              count, (size_t)(h * a->v_head) * es, a->dim_vo,
                              s->o + (h - head_begin) * rows * s->o_stride,
-                             s->o_stride, a->element, &keys);
+                             s->o_stride, og_cache_element(a), &keys);
     }
   }
 }

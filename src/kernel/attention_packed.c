@@ -13,6 +13,7 @@ static void block_pack(const og_runner *r, og_worker *s,
                        int64_t origin, int64_t begin, int64_t end) {
   const og_attention_args *a = r->args;
   const og_attention_kernels *tiles = r->tiles;
+  const int element = og_cache_element(a);
   const int64_t n = end - begin, padded = og_round_up(n, tiles->panel);
   const int64_t first = begin - origin;
   const size_t width = tiles->is_bf16 ? 2 : 4;
@@ -22,21 +23,25 @@ static void block_pack(const og_runner *r, og_worker *s,
   for (int64_t i = n; i < padded; ++i)
     s->key_rows[i] = s->value_rows[i] = og_zero_row;
   tiles->pack_values(s->value_rows, first, og_round_up(n, 2), a->dim_vo,
-                     s->values, a->element);
+                     s->values, element);
   if (a->pos_mode != OG_POS_ROPE) {
     tiles->pack_keys(s->key_rows, padded, a->dim_qk,
-                     s->keys + first * key_bytes, a->element);
+                     s->keys + first * key_bytes, element);
     return;
   }
-  const size_t stride = (size_t)a->dim_qk * og_element_bytes(a->element);
+  const int turned = a->narrow ? OG_F32 : element;
+  const size_t stride = (size_t)a->dim_qk * og_element_bytes(turned);
   for (int64_t i = 0; i < padded; i += tiles->panel) {
     for (int64_t j = 0; j < tiles->panel; ++j) {
       char *to = s->rotated + (size_t)j * stride;
-      og_row_rotate(r, s, s->key_rows[i + j], to, begin + i + j, a->element);
+      const void *from = s->key_rows[i + j];
+      if (a->narrow)
+        r->rows->to_f32(from, (float *)(void *)to, a->dim_qk, element);
+      og_row_rotate(r, s, a->narrow ? to : from, to, begin + i + j, turned);
       s->key_rows[i + j] = to;
     }
     tiles->pack_keys(s->key_rows + i, tiles->panel, a->dim_qk,
-                     s->keys + (first + i) * key_bytes, a->element);
+                     s->keys + (first + i) * key_bytes, turned);
   }
 }
 
@@ -117,7 +122,7 @@ static int64_t share_take(const line_list *lines, int64_t left, int64_t bytes,
 static void upcoming_lines(const og_runner *r, upcoming *next, int64_t k,
                            line_list *lines) {
   const og_attention_args *a = r->args;
-  const int64_t width = (int64_t)og_element_bytes(a->element);
+  const int64_t width = (int64_t)og_element_bytes(og_cache_element(a));
   const int64_t key_bytes = a->dim_qk * width, value_bytes = a->dim_vo * width;
   const int is_paged = r->view.header->page_size > 0;
   const int64_t share = share_take(lines, next->key_end - next->key_begin,

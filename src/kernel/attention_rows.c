@@ -92,6 +92,9 @@ void og_queries_load(const og_runner *r, og_worker *s,
     else
       r->rows->to_f32(q, (float *)(void *)to, a->dim_qk, a->element);
     if (rest > 0) memset(to + a->dim_qk * width, 0, rest);
+    if (a->narrow)
+      s->kernels->scale((float *)(void *)to, s->q_stride,
+                        og_head_scale(a, a->k_scale, head));
     if (a->pos_mode == OG_POS_ROPE)
       og_row_rotate(r, s, to, to,
                     og_row_position(request, row_begin + i, r->group),
@@ -105,8 +108,8 @@ void og_row_store(const og_runner *r, const og_plan_request *request,
                   int64_t row, int32_t head, const float *o, float factor,
                   float lse) {
   const og_attention_args *a = r->args;
-  r->tiles->store(o, a->dim_vo, factor, og_result_of(r, request, row, head),
-                  a->element);
+  r->tiles->store(o, a->dim_vo, factor * og_head_scale(a, a->v_scale, head),
+                  og_result_of(r, request, row, head), a->element);
   a->lse[og_token_of(r, request, row) * a->q_heads +
          og_query_head_of(r, row, head)] = a->natural_lse ? lse * ln2 : lse;
 }

@@ -90,8 +90,8 @@ static inline void og_row_find(const og_runner *r,
     k *= a->k_token;
     v *= a->v_token;
   }
-  *out_key = og_at(a->k, k + head * a->k_head, a->element);
-  *out_value = og_at(a->v, v + head * a->v_head, a->element);
+  *out_key = og_at(a->k, k + head * a->k_head, og_cache_element(a));
+  *out_value = og_at(a->v, v + head * a->v_head, og_cache_element(a));
 }
 
 // Those of keys [begin, end).

@@ -42,6 +42,12 @@ def paged_arguments(ops: Any, decode: bool) -> tuple[Any, ...]:
     return plan, batch.q, cache, cache.clone(), int32(4, 0, 2)
 
 
+def scaled_arguments(ops: Any, decode: bool) -> tuple[Any, ...]:
+    plan, q, cache, _, pages = paged_arguments(ops, decode)
+    return (plan, q, codes(*cache.shape), codes(*cache.shape), pages, rand(1),
+            rand(1))
+
+
 def moe_arguments(ops: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     packed = [ops.fused_moe_prepack(rand(*s)) for s in ((2, 32, 20), (2, 20, 16))]
     ids = int32(0, 1, 1).reshape(3, 1)
@@ -69,6 +75,8 @@ def cases(ops: Any) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
     x, w = rand(3, 24).requires_grad_(), rand(24).requires_grad_()
     kv = (rand(2, 2, 8), rand(2, 2, 8))
     caches = (rand(3, 4, 2, 8), rand(3, 4, 2, 8))
+    narrow = codes(3, 4, 2, 8), codes(3, 4, 2, 8)
+    scales = rand(2), rand(2)
     found: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         name: ((x,), {}) for name in oracle.GATED}
     found |= {
@@ -118,6 +126,13 @@ def cases(ops: Any) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
             (rand(3, 2, 8), rand(3, 2), rand(3, 2, 8), rand(3, 2)), {}),
         "merge_states": ((rand(3, 4, 2, 8), rand(3, 4, 2)), {}),
         "packbits": ((rand(19) > 0,), {}),
+        "append_paged_kv_cache_scaled": (
+            (*kv, int32(0, 1), int32(4, 0), *narrow, int32(2, 0, 1),
+             int32(0, 2, 3), int32(2, 1), *scales), {}),
+        "batch_decode_paged_scaled": (scaled_arguments(ops, True), {}),
+        "batch_prefill_paged_scaled": (scaled_arguments(ops, False), {}),
+        "reshape_and_cache_scaled": (
+            (*kv, *narrow, torch.tensor([11, -1]), *scales), {}),
         "reshape_and_cache": ((*kv, *caches, torch.tensor([11, -1])), {}),
         "rms_norm": ((x, w), {}),
         "sampling": ((rand(3, 9).softmax(-1), torch.tensor([5])), {}),
