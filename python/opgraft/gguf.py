@@ -75,11 +75,15 @@ _BLOCKS: dict[str, tuple[int, int, Callable[[torch.Tensor], _Parts]]] = {
 
 class Blocks:
     """A tensor in blocks of ggml's: `type` ("Q8_0", "Q4_0", "Q4_K", "Q6_K"),
-    `shape`, and `data`, the bytes [blocks, bytes of one].
+    `shape`, and `data`, the bytes [blocks, bytes of one]. RuntimeError where
+    the bytes are not whole blocks.
 
         >>> weight = gguf.load("model.gguf")["blk.0.ffn_up.weight"]
         >>> weight.type, weight.shape, weight.dequantize().dtype
         ('Q8_0', torch.Size([8, 64]), torch.float32)
+        >>> bits, codes, scales, zeros = weight.codes()
+        >>> bits, codes.dtype, scales.shape, zeros
+        (8, torch.uint8, torch.Size([8, 2]), None)
     """
 
     def __init__(self, type: str, shape: tuple[int, ...], data: torch.Tensor
@@ -139,7 +143,7 @@ class Linear(torch.nn.Module):
     that of linear_codes. TypeError where it is not a matrix in blocks.
 
         >>> layer = gguf.Linear(gguf.load("model.gguf")["blk.0.ffn_up.weight"])
-        >>> layer(torch.ones(3, 64)).shape
+        >>> layer.forward(torch.ones(3, 64)).shape
         torch.Size([3, 8])
     """
 
@@ -166,7 +170,13 @@ class Linear(torch.nn.Module):
 
 class File(dict[str, "torch.Tensor | Blocks"]):
     """Tensors by their names, and `fields`: what the file says besides, as
-    {"general.architecture": "llama", ...}."""
+    {"general.architecture": "llama", ...}. KeyError for a name that the file
+    lacks.
+
+        >>> file = gguf.load("model.gguf")
+        >>> file.fields, file["blk.0.ffn_up.weight"]
+        ({'general.architecture': 'llama'}, Blocks('Q8_0', [8, 64]))
+    """
 
     fields: dict[str, Any]
 
