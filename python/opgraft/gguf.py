@@ -162,6 +162,7 @@ class Linear(torch.nn.Module):
         self.bias, self.x_bits = bias, x_bits
 
     def forward(self, x: torch.Tensor) -> Any:
+        """[..., in_features], of f32, bf16 or f16, to [..., out_features]."""
         return ops.linear_codes(  # type: ignore[attr-defined]
             x, self.packed, None if self.bias is None else self.bias.to(x.dtype),
             out_features=self.out_features, bits=self.bits, group_size=GROUP,
