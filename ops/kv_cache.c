@@ -299,6 +299,7 @@ static const og_op ops[] = {
         .strides = "append_key: last, append_value: last, k_cache: last, "
                    "v_cache: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "DK, DV: same",
         .doc = "append_paged_kv_cache into a cache of 8 bits, as "
                "reshape_and_cache_scaled.",
         .kernels = OG_KERNELS(append_scaled_kernels),
@@ -318,6 +319,7 @@ static const og_op ops[] = {
                  "v_scale: f32",
         .strides = "key: last, value: last, k_cache: last, v_cache: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "DK, DV: same",
         .doc = "reshape_and_cache into a cache of 8 bits: numbers over "
                "k_scale and v_scale, one for as many heads as there are of "
                "them, are rounded to the nearest, ties to even, and what is "

@@ -218,6 +218,24 @@ def reshape_kv(parts: int) -> Any:
             floats(4, 2, HK, D) + 1, torch.tensor([5, 0, -1])], {}
 
 
+def narrow(*sizes: int) -> T:
+    return (floats(*sizes) * 40).to(torch.int8)
+
+
+@call("kv_cache.append_paged_kv_cache_scaled")
+def append_scaled(parts: int) -> Any:
+    key, value, owner, at, _, _, *pages = append_kv(parts)[0]
+    return [key, value, owner, at, narrow(4, 2, HK, D), narrow(4, 2, HK, D) + 1,
+            *pages, floats(1).abs(), floats(1).abs() + 1], {}
+
+
+@call("kv_cache.reshape_and_cache_scaled")
+def reshape_scaled(parts: int) -> Any:
+    key, value, _, _, slots = reshape_kv(parts)[0]
+    return [key, value, narrow(4, 2, HK, D), narrow(4, 2, HK, D) + 1, slots,
+            floats(1).abs(), floats(1).abs() + 1], {}
+
+
 # --- Attention ---------------------------------------------------------------
 
 
@@ -281,6 +299,22 @@ def prefill_paged(parts: int) -> Any:
 @call("batch_decode_paged.batch_decode_paged")
 def decode_paged(parts: int) -> Any:
     return paged(parts, None)
+
+
+def scaled(parts: int, q: list[int] | None) -> Any:
+    (plan_, rows, _, _, pages), more = paged(parts, q)
+    return [plan_, rows, narrow(6, 2, HK, D), narrow(6, 2, HK, D) + 1, pages,
+            floats(1).abs() / 40, floats(1).abs()], more
+
+
+@call("batch_prefill_paged.batch_prefill_paged_scaled")
+def prefill_scaled(parts: int) -> Any:
+    return scaled(parts, [0, 2, 4])
+
+
+@call("batch_decode_paged.batch_decode_paged_scaled")
+def decode_scaled(parts: int) -> Any:
+    return scaled(parts, None)
 
 
 @call("attention_plan.attention_plan_size")
