@@ -13,10 +13,17 @@
 typedef struct og_conv {
   int64_t in[2], out[2], taps[2];
   int64_t stride[2], padding[2], dilation[2];
+  // Of a plane that is one of several which a channel's pixels read: steps of a
+  // panel that are the other planes', and those of them that stand before.
+  int64_t other_steps, steps_before;
 } og_conv;
 
 static inline int64_t og_conv_taps(const og_conv *of) {
   return of->taps[0] * of->taps[1];
+}
+// Steps of a panel from one channel to the next.
+static inline int64_t og_conv_steps(const og_conv *of) {
+  return og_conv_taps(of) + of->other_steps;
 }
 static inline int64_t og_conv_pixels(const og_conv *of) {
   return of->out[0] * of->out[1];
@@ -40,9 +47,9 @@ typedef struct og_conv_channels {
 
 typedef struct og_conv_kernels {
   // A group as the second factor of a contraction, whose columns are the pixels
-  // of the result and whose step c * taps + t is tap t of channel c: panels
-  // [begin, end) of OG_PANEL pixels, as og_gemm takes them. Channels of x lie
-  // `x_stride` elements apart.
+  // of the result and whose step c * og_conv_steps + steps_before + t is tap t
+  // of channel c: panels [begin, end) of OG_PANEL pixels, as og_gemm takes
+  // them. Channels of x lie `x_stride` elements apart; x NULL: they are zeros.
   void (*pack)(const og_conv *of, const float *x, int64_t x_stride,
                int64_t channels, int64_t panel_begin, int64_t panel_end,
                float *to);

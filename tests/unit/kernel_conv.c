@@ -74,20 +74,31 @@ static float element_of(const og_conv *c, const float *x, int64_t pixel,
              : 0;
 }
 
-static bool pack_holds(const og_conv_kernels *kernels, const og_conv *c,
+// Steps of other planes stay as they are.
+static bool pack_holds(const og_conv_kernels *kernels, const og_conv *of,
                        const float *x, int64_t channels, float *to) {
-  const int64_t taps = og_conv_taps(c), k = channels * taps;
-  const int64_t pixels = og_conv_pixels(c), plane = c->in[0] * c->in[1];
+  const float untouched = 12345;
+  og_conv c = *of;
+  c.other_steps = draw(0, og_conv_taps(of) + 1);
+  c.steps_before = draw(0, c.other_steps + 1);
+  const int64_t taps = og_conv_taps(of), steps = og_conv_steps(&c);
+  const int64_t k = channels * steps, plane = c.in[0] * c.in[1];
+  const int64_t pixels = og_conv_pixels(&c);
   const int64_t panels = (pixels + OG_PANEL - 1) / OG_PANEL;
   const int64_t panel = (k + 1) / 2 * 2 * OG_PANEL, begin = draw(0, panels);
-  kernels->pack(c, x, plane, channels, begin, panels, to);
+  if (draw(0, 8) == 0) x = NULL;
+  for (int64_t i = 0; i < (panels - begin) * panel; ++i) to[i] = untouched;
+  kernels->pack(&c, x, plane, channels, begin, panels, to);
   for (int64_t i = begin * OG_PANEL; i < panels * OG_PANEL; ++i)
     for (int64_t step = 0; step < panel / OG_PANEL; ++step) {
       const float found =
           to[(i / OG_PANEL - begin) * panel + step * OG_PANEL + i % OG_PANEL];
+      const int64_t tap = step % steps - c.steps_before;
+      const bool is_other = step < k && (tap < 0 || tap >= taps);
       const float expected =
-          i < pixels && step < k
-              ? element_of(c, x + step / taps * plane, i, step % taps)
+          is_other ? untouched
+          : x != NULL && i < pixels && step < k
+              ? element_of(&c, x + step / steps * plane, i, tap)
               : 0;
       if (found != expected) return false;
     }
@@ -239,8 +250,8 @@ TEST(convolutions) {
                                             : guarded_begin(&x));
     float *out = (float *)(void *)guarded_end(
         &y, (size_t)(2 * channels * (pixels + 3) - 3) * 4);
-    float *packed =
-        malloc(og_packed_bytes(pixels, channels * og_conv_taps(&c), OG_F32));
+    float *packed = malloc(
+        og_packed_bytes(pixels, 2 * channels * og_conv_taps(&c), OG_F32));
     float *scratch = malloc((size_t)floats * sizeof *scratch);
     REQUIRE(packed != NULL && scratch != NULL);
     fill(in, elements);

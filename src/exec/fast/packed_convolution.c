@@ -9,6 +9,9 @@
 // all workers first and the channels are shared out. Groups of one channel run
 // channel by channel, single pixels as dot products (conv.h).
 //
+// Of three spatial dims each slice of the result is such an image, whose pixels
+// read the planes of several slices: a panel has the taps of each of them.
+//
 // Finished parts are handed to a reader, where there is one (tile_reader.h):
 // its rows are the channels of all images.
 
@@ -36,7 +39,8 @@ typedef struct packed_convolution {
   const og_tensor *x, *y;      // of planes: the operand and result, or copies
   og_tensor *x_copy, *y_copy;  // NULL: none is needed
   og_conv of;
-  int64_t images, groups;
+  og_convolution sizes;
+  int64_t images, groups;             // slices of all images
   int64_t out_channels, in_channels;  // of a group
   int64_t k, pixels;
   int64_t task_pixels, pixel_tasks;
@@ -69,6 +73,13 @@ static float *plane_at(const og_tensor *t, int64_t image, int64_t channel) {
                                (int64_t)sizeof(float));
 }
 
+// Of a slice's channel of the result.
+static float *result_at(const packed_convolution *s, int64_t image,
+                        int64_t channel) {
+  const int64_t slices = s->sizes.small[0];
+  return plane_at(s->y, image / slices, channel) + image % slices * s->pixels;
+}
+
 static bool keeps_result(const packed_convolution *s) {
   return s->reader.run == NULL || s->reader.keeps_result;
 }
@@ -88,6 +99,12 @@ static float bias_of(const packed_convolution *s, int64_t channel) {
                                               channel * bias->strides[0] *
                                                   (int64_t)sizeof(float))
              : 0;
+}
+
+// Of a part's first channel, among those of all images.
+static int64_t row_of(const packed_convolution *s, const part *p) {
+  return p->image / s->sizes.small[0] * s->groups * s->out_channels +
+         p->channel;
 }
 
 static void part_read(const packed_convolution *s, const og_tile *tile,
@@ -110,10 +127,10 @@ static void part_finish(void *state, void *y, int64_t y_stride, int64_t row,
   part_read(s,
             &(og_tile){.data = y,
                        .row_bytes = y_stride * (int64_t)sizeof(float),
-                       .row = p->image * s->groups * s->out_channels +
-                              p->channel + row,
+                       .row = row_of(s, p) + row,
                        .rows = rows,
-                       .column = p->pixel + column,
+                       .column = p->image % s->sizes.small[0] * s->pixels +
+                                 p->pixel + column,
                        .columns = columns},
             worker);
 }
@@ -131,16 +148,17 @@ static void part_run(const packed_convolution *s, part *p, int64_t rows,
                    .tile = is_hooked ? part_finish : NULL,
                    .state = p,
                    .worker = worker};
+  const int64_t slices = s->sizes.small[0], row_floats = slices * s->pixels;
   if (s->reader.result != NULL) {
-    const int64_t row = p->image * s->groups * s->out_channels + p->channel;
-    e.result = *(float **)s->reader.result + row * s->pixels + p->pixel;
-    e.result_row_bytes = s->pixels * (int64_t)sizeof(float);
+    e.result = *(float **)s->reader.result + row_of(s, p) * row_floats +
+               p->image % slices * s->pixels + p->pixel;
+    e.result_row_bytes = row_floats * (int64_t)sizeof(float);
   }
-  float *y = plane_at(s->y, p->image, p->channel) + p->pixel;
+  float *y = result_at(s, p->image, p->channel) + p->pixel;
   og_gemm(panels_type(s))
       ->run((const float *)(const void *)og_bytes(w) + p->channel * s->k, s->k,
             panels, rows, pixels, s->k, 0, panels_of(pixels), NULL,
-            keeps_result(s) ? y : NULL, s->pixels, e, scratch, OG_F32,
+            keeps_result(s) ? y : NULL, row_floats, e, scratch, OG_F32,
             panels_type(s));
 }
 
@@ -148,16 +166,31 @@ static char *scratch_of(const packed_convolution *s, int32_t worker) {
   return s->scratch + worker * s->worker_bytes;
 }
 
+// Panels of floats, of the slices that the taps of an image's pixels read; a
+// slice in the padding is zeros.
+static void floats_pack(const packed_convolution *s, int64_t image,
+                        int64_t group, int64_t begin, int64_t end, float *to) {
+  const og_convolution *c = &s->sizes;
+  const og_tensor *x = s->x;
+  const float *planes =
+      plane_at(x, image / c->small[0], group * s->in_channels);
+  og_conv of = s->of;
+  int64_t slice = image % c->small[0] * c->stride[0] - c->padding[0];
+  for (int64_t t = 0; t < c->taps[0]; ++t, slice += c->dilation[0]) {
+    const bool is_inside = slice >= 0 && slice < c->large[0];
+    og_conv_kernels_used()->pack(
+        &of, is_inside ? planes + slice * of.in[0] * of.in[1] : NULL,
+        x->strides[1], s->in_channels, begin, end, to);
+    of.steps_before += og_conv_taps(&of);
+  }
+}
+
 // bf16 is made of a panel of floats in the worker's scratch.
 static void panels_pack(const packed_convolution *s, int64_t image,
                         int64_t group, int64_t begin, int64_t end,
                         int32_t worker, void *to) {
-  const og_tensor *x = s->x;
-  const float *planes = plane_at(x, image, group * s->in_channels);
-  const og_conv_kernels *kernels = og_conv_kernels_used();
   if (!s->is_rounded) {
-    kernels->pack(&s->of, planes, x->strides[1], s->in_channels, begin, end,
-                  to);
+    floats_pack(s, image, group, begin, end, to);
     return;
   }
   char *panel = scratch_of(s, worker) + s->panel_offset;
@@ -169,8 +202,7 @@ static void panels_pack(const packed_convolution *s, int64_t image,
                                   .element = OG_F32,
                                   .is_rounded = 1};
   for (int64_t i = begin; i < end; ++i) {
-    kernels->pack(&s->of, planes, x->strides[1], s->in_channels, i, i + 1,
-                  (float *)(void *)panel);
+    floats_pack(s, image, group, i, i + 1, (float *)(void *)panel);
     og_gemm_pack(&floats, 0, 1,
                  (char *)to + (i - begin) * (int64_t)og_packed_bytes(
                                                 OG_PANEL, s->k, OG_BF16));
@@ -385,7 +417,8 @@ static og_status run_packed_convolution(void *state, const og_run *run) {
 
 // --- Preparation -------------------------------------------------------------
 
-static void sizes_take(packed_convolution *s, const og_convolution *c) {
+static void sizes_take(packed_convolution *s) {
+  const og_convolution *c = &s->sizes;
   for (int d = 0; d < 2; ++d) {
     s->of.in[d] = c->large[d + 1];
     s->of.out[d] = c->small[d + 1];
@@ -394,11 +427,12 @@ static void sizes_take(packed_convolution *s, const og_convolution *c) {
     s->of.padding[d] = c->padding[d + 1];
     s->of.dilation[d] = c->dilation[d + 1];
   }
-  s->images = c->batch;
+  s->of.other_steps = (c->taps[0] - 1) * og_conv_taps(&s->of);
+  s->images = c->batch * c->small[0];
   s->groups = c->groups;
   s->out_channels = c->small_channels;
   s->in_channels = c->large_channels;
-  s->k = s->in_channels * og_conv_taps(&s->of);
+  s->k = s->in_channels * og_conv_steps(&s->of);
   s->pixels = og_conv_pixels(&s->of);
 }
 
@@ -438,7 +472,8 @@ static void planes_cut(packed_convolution *s) {
 // A single pixel of all channels, which stand together.
 static bool dots_cut(packed_convolution *s) {
   const og_conv *of = &s->of;
-  if (s->groups != 1 || s->pixels != 1 || og_conv_taps(of) != 1 ||
+  if (s->groups != 1 || s->pixels != 1 || og_conv_steps(of) != 1 ||
+      s->sizes.small[0] != 1 || s->sizes.large[0] != 1 ||
       of->in[0] * of->in[1] != 1 || of->padding[0] + of->padding[1] != 0 ||
       s->x->strides[1] != 1 || s->y->strides[1] != 1)
     return false;
@@ -513,18 +548,20 @@ static bool planes_make(og_prep *prep, og_tensor *of, const og_tensor **out,
 }
 
 og_status og_prepare_packed_convolution(og_prep *prep) {
-  og_convolution c;
   packed_convolution *s =
       og_state_begin(prep, sizeof *s, run_packed_convolution);
   if (s == NULL) return OG_MEMORY;
-  OG_TRY(og_convolution_read(prep, prep->in[0], prep->in[1], prep->out[0], &c));
-  OG_TRY(og_convolution_bias(prep, prep->in[2], c.small_channels * c.groups));
-  if (!og_convolution_is_flat(prep, &c) ||
+  const og_convolution *c = &s->sizes;
+  OG_TRY(og_convolution_read(prep, prep->in[0], prep->in[1], prep->out[0],
+                             &s->sizes));
+  OG_TRY(og_convolution_bias(prep, prep->in[2], c->small_channels * c->groups));
+  if (!og_convolution_is_f32(prep, c) ||
       !planes_make(prep, prep->in[0], &s->x, &s->x_copy) ||
       !planes_make(prep, prep->out[0], &s->y, &s->y_copy))
     return OG_UNSUPPORTED;
-  sizes_take(s, &c);
+  sizes_take(s);
   if (s->in_channels == 1 && s->groups > 1) {
+    if (c->taps[0] * c->small[0] * c->large[0] != 1) return OG_UNSUPPORTED;
     s->plane_floats = og_conv_scratch(&s->of);
     planes_cut(s);
   }

@@ -113,16 +113,16 @@ og_conv_layout og_convolution_layout(const og_tensor *t) {
                            : OG_CONV_OTHER;
 }
 
-bool og_convolution_is_flat(const og_prep *prep, const og_convolution *c) {
+bool og_convolution_is_f32(const og_prep *prep, const og_convolution *c) {
   const og_tensor *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
-  return !c->transposed && c->taps[0] == 1 && c->small[0] == 1 &&
-         c->large[0] == 1 && is_f32(x) && is_f32(w) && is_f32(y) &&
+  return !c->transposed && is_f32(x) && is_f32(w) && is_f32(y) &&
          (prep->in[2] == NULL || is_f32(prep->in[2])) && og_numel(y) > 0 &&
          og_numel(w) > 0 && is_run_from(w, 0);
 }
 
 bool og_convolution_is_planes(const og_prep *prep, const og_convolution *c) {
-  return og_convolution_is_flat(prep, c) &&
+  return og_convolution_is_f32(prep, c) && c->taps[0] == 1 &&
+         c->small[0] == 1 && c->large[0] == 1 &&
          og_convolution_layout(prep->in[0]) == OG_CONV_PLANES &&
          og_convolution_layout(prep->out[0]) == OG_CONV_PLANES;
 }

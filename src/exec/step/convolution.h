@@ -40,10 +40,9 @@ typedef enum og_conv_layout {
   OG_CONV_OTHER
 } og_conv_layout;
 og_conv_layout og_convolution_layout(const og_tensor *images);
-// Whether it is one of two spatial dims at most, plain, of f32, whose weights
-// are one run, and has results.
-bool og_convolution_is_flat(const og_prep *prep, const og_convolution *c);
-// The same, of planes.
+// Whether it is plain, of f32, its weights are one run, and it has results.
+bool og_convolution_is_f32(const og_prep *prep, const og_convolution *c);
+// The same, of two spatial dims at most, of planes.
 bool og_convolution_is_planes(const og_prep *prep, const og_convolution *c);
 
 static inline int64_t og_conv_points(const int64_t *sizes) {

@@ -81,6 +81,35 @@ def test_drawn(seed: int, rules: dict[str, Any]) -> None:
     assert who(f) == "fast"
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_three_dims(seed: int, rules: dict[str, Any]) -> None:
+    r = random.Random(seed)
+    torch.manual_seed(seed)
+    groups, inner = r.choice([(1, 1), (1, 3), (1, 16), (2, 5)])
+    taps = [r.choice([1, 2, 3]) for _ in range(3)]
+    given: dict[str, Any] = {name: [r.choice(few) for _ in range(3)]
+                             for name, few in (("stride", [1, 1, 2]), (
+                                 "padding", [0, 1, 2]), ("dilation", [1, 2]))}
+    sides = [r.randint(5, 12) for _ in taps]
+    x = torch.randn(2, groups * inner, *sides)
+    if seed % 4 == 3:
+        x = x.to(memory_format=torch.channels_last_3d)
+    w = torch.randn(groups * r.choice([1, 6, 60]), inner, *taps)
+    b = torch.randn(w.shape[0]) if r.random() < 0.5 else None
+    Path(rules["choose"]).write_text("convolution: fast\n" + (
+        "" if seed % 2 else "fused: fast\n"))
+
+    def conv(x: T, w: T, b: T | None) -> T:
+        return F.conv3d(x, w, b, groups=groups, **given).relu()
+
+    f = torch.compile(conv, backend="opgraft", dynamic=seed % 3 == 0,
+                      options=rules)
+    assert holds(f, x, w, b, conv(x.double(), w.double(),
+                                  None if b is None else b.double()))
+    assert who(f) == "fast"
+    assert f(x, w, b).stride() == conv(x, w, b).stride()
+
+
 @pytest.mark.parametrize(("x", "w", "given"), [
     ((1, 256, 7, 7), (128, 256, 3, 3), {"padding": 1}),  # shared channels
     ((2, 64, 30, 30), (40, 64, 3, 3), {"padding": 1}),   # shared pixels
