@@ -25,6 +25,7 @@ og_prepare_fn og_candidate_kernel(int32_t op, og_candidate by) {
     return op == OG_IR_fused ? og_prepare_epilogue : NULL;
   if (by == OG_BY_WINOGRAD)
     return op == OG_IR_convolution ? og_prepare_winograd : NULL;
+  if (by == OG_BY_FAST && op == OG_IR_copy) return og_prepare_turned_copy;
   if (by == OG_BY_PACKED) return fast == og_prepare_packed_matmul ? fast : NULL;
   return by == OG_BY_FAST ? fast : kernels[op][0];
 }

@@ -125,29 +125,15 @@ static bool is_narrowed(const og_fuser *f, const og_node *node, int32_t r) {
 
 // --- Shapes ------------------------------------------------------------------
 
-// The dim whose neighbours are next to each other, -1 where none is.
-static int32_t fast_dim(const og_recipe *recipe) {
-  for (int32_t d = recipe->ndim - 1; d >= 0; --d) {
-    if (recipe->shape[d] == OG_SIZE_ONE) continue;
-    if (recipe->strides == NULL) return d;
-    if (recipe->strides[d] == OG_SIZE_ONE) return d;
-  }
-  return -1;
-}
-
-static const char *operand_wrong(const og_recipe *recipe, int32_t fast,
+static const char *operand_wrong(const og_recipe *recipe,
                                  const og_value *value) {
-  const int32_t own = fast - (recipe->ndim - value->ndim);
   if (value->ndim > recipe->ndim)
     return "an operand has more dims than the rows";
   for (int32_t d = 0; d < value->ndim; ++d)
     if (value->shape[d] != OG_SIZE_ONE &&
         value->shape[d] != recipe->shape[recipe->ndim - value->ndim + d])
       return "an operand does not broadcast to the rows";
-  if (fast < 0 || own < 0 || value->shape[own] == OG_SIZE_ONE) return NULL;
-  if (value->strides[own] == OG_SIZE_ONE || value->strides[own] == OG_SIZE_ZERO)
-    return NULL;
-  return "an operand's rows are not in one run, as the result's are";
+  return NULL;
 }
 
 static bool has_rows(const og_recipe *recipe) {
@@ -159,14 +145,13 @@ static bool has_rows(const og_recipe *recipe) {
 
 static const char *layout_wrong(const og_fuser *f, const og_node *node,
                                 const og_recipe *recipe) {
-  const int32_t fast = fast_dim(recipe);
   if (recipe->reduces && !has_rows(recipe))
     return "its rows are not in one run";
   for (int32_t i = 0; i < node->in_count; ++i) {
     if (node->in[i] < 0) continue;
     const og_value *value = &f->graph->values[node->in[i]];
     if (value->kind == OG_VALUE_LITERAL) continue;
-    const char *reason = operand_wrong(recipe, fast, value);
+    const char *reason = operand_wrong(recipe, value);
     if (reason != NULL) return reason;
   }
   return NULL;

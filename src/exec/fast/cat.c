@@ -97,6 +97,16 @@ static og_status run_cat(void *state, const og_run *run) {
                          is_cut ? share_axis : share_parts, c);
 }
 
+// What is one run in a part and in the result.
+static int64_t run_bytes(const og_tensor *part, const og_tensor *out) {
+  int64_t run = part->shape[part->ndim - 1];
+  for (int32_t d = part->ndim - 2; d >= 0; --d) {
+    if (part->strides[d] != run || out->strides[d] != run) break;
+    run *= part->shape[d];
+  }
+  return run * og_item_bytes(out);
+}
+
 static bool is_taken(const og_prep *prep, const og_tensor *out,
                      const og_tensor *const *parts, int32_t count) {
   const int32_t last = out->ndim - 1;
@@ -106,7 +116,7 @@ static bool is_taken(const og_prep *prep, const og_tensor *out,
   for (int32_t i = 0; i < count; ++i)
     if (!is_skipped(parts[i]) &&
         ((parts[i]->strides[last] != 1 && !takes_any) ||
-         parts[i]->shape[last] * og_item_bytes(out) < LEAST_RUN_BYTES))
+         run_bytes(parts[i], out) < LEAST_RUN_BYTES))
       return false;
   return true;
 }

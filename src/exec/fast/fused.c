@@ -5,6 +5,9 @@
 // how elements happen to be counted, they are cut anywhere, so that few long
 // rows are shared out too.
 //
+// Operands whose rows are not in one run, as those of a transposed tensor, are
+// turned a few rows at a time, to the worker's scratch.
+//
 // A program that reads the result of a contraction or convolution element by
 // element may run on its finished tiles instead (tile_reader.h): rows are the
 // result's then, of a convolution its channels.
@@ -13,6 +16,7 @@
 #include "base/machine.h"
 #include "call/call.h"
 #include "exec/fast/tile_reader.h"
+#include "exec/fast/turn.h"
 #include "exec/step/looped.h"
 #include "exec/step/rows.h"
 #include "exec/step/run.h"
@@ -22,12 +26,17 @@ typedef struct fused {
   og_rows rows;
   int32_t in_count, out_count;
   void *in[OG_LOOP_INPUTS_MAX];
+  int64_t item[OG_LOOP_INPUTS_MAX];  // bytes
   void *out[OG_LOOP_OUTPUTS_MAX];
   char *scratch;  // for each worker
   int64_t worker_bytes;
   int64_t total, grain;
   int32_t tile_input;  // of an epilogue: the operand that tiles are of
   bool is_epilogue, needs_rows;
+  // By operand: it is turned. How many rows and elements of each at a time.
+  uint32_t turned;
+  int64_t turned_rows, turned_width;
+  int64_t turned_at;  // in a worker's scratch
   // By result: it is stored past the caches. 0 where none is.
   uint32_t nontemporal;
 } fused;
@@ -118,10 +127,27 @@ static void call_move(const fused *s, og_loop_call *call) {
                    og_rows_strides(&s->rows, s->in_count + r)[outer];
 }
 
+// --- Operands that are turned
+// -------------------------------------------------
+
+static void call_turn(const fused *s, int32_t worker, og_loop_call *call) {
+  char *to = s->scratch + worker * s->worker_bytes + s->turned_at;
+  for (int32_t i = 0; i < s->in_count; ++i) {
+    if (!(s->turned >> i & 1)) continue;
+    const int64_t item = s->item[i];
+    og_turn(call->in[i], call->in_row_bytes[i], s->rows.step[i], call->rows,
+            call->width, item, to, call->width * item);
+    call->in[i] = to;
+    call->in_row_bytes[i] = call->width * item;
+    to += s->turned_rows * s->turned_width * item;
+  }
+}
+
 static void rows_run(const fused *s, int64_t row, span of, int64_t at,
                      int64_t width, int32_t worker) {
   og_loop_call call;
   call_fill(s, row, of, at, width, worker, &call);
+  if (s->turned != 0) call_turn(s, worker, &call);
   int64_t head = s->nontemporal != 0 ? head_of(s, &call) : -1;
   if (head > 0 && head < width && rows_of(of) == 1 && !s->needs_rows) {
     call.width = head;
@@ -137,11 +163,18 @@ static void rows_run(const fused *s, int64_t row, span of, int64_t at,
   }
 }
 
+// As span_from, and no more rows than are turned at a time.
+static span span_turned(const fused *s, int64_t row, int64_t most) {
+  if (s->turned == 0) return span_from(s, row, most);
+  const span of = span_from(s, row, smaller(most, s->turned_rows));
+  return (span){of.rows, 1, 1};
+}
+
 static void share_rows(void *state, int64_t begin, int64_t end,
                        int32_t worker) {
   const fused *s = state;
   while (begin < end) {
-    const span of = span_from(s, begin, end - begin);
+    const span of = span_turned(s, begin, end - begin);
     rows_run(s, begin, of, 0, s->rows.width, worker);
     begin += rows_of(of);
   }
@@ -153,9 +186,10 @@ static void share_elements(void *state, int64_t begin, int64_t end,
   const int64_t width = s->rows.width;
   while (begin < end) {
     const int64_t row = begin / width, at = begin % width;
-    const int64_t n = width - at < end - begin ? width - at : end - begin;
+    int64_t n = width - at < end - begin ? width - at : end - begin;
     span of = {1, 1, 1};
-    if (n == width) of = span_from(s, row, (end - begin) / width);
+    if (s->turned != 0) n = smaller(n, s->turned_width);
+    if (n == width) of = span_turned(s, row, (end - begin) / width);
     rows_run(s, row, of, at, n, worker);
     begin += rows_of(of) * n;
   }
@@ -167,12 +201,13 @@ static void tile_run(void *state, const og_tile *tile, int32_t worker) {
   const char *from = tile->data;
   for (int64_t row = tile->row; row < end;) {
     og_loop_call call;
-    span of = span_from(s, row, end - row);
+    span of = span_turned(s, row, end - row);
     of.calls = 1;
     call_fill(s, row, of, tile->column, tile->columns, worker, &call);
     call.in[s->tile_input] = from + (row - tile->row) * tile->row_bytes;
     call.in_row_bytes[s->tile_input] = tile->row_bytes;
     call.in_block_bytes[s->tile_input] = 0;
+    if (s->turned != 0) call_turn(s, worker, &call);
     og_loop_run(s->loop, &call);
     row += rows_of(of);
   }
@@ -200,7 +235,7 @@ static og_loop_form form_of(const fused *s, int32_t k, const og_tensor *tensor,
 }
 
 // Where rows need not be kept, what does not move along one is one element.
-static void inputs_describe(const og_prep *prep, const fused *s,
+static void inputs_describe(const og_prep *prep, fused *s,
                             const og_fused *meaning, og_loop_operand *out) {
   for (int32_t i = 0; i < s->in_count; ++i) {
     const bool is_row = meaning->needs_rows
@@ -208,7 +243,20 @@ static void inputs_describe(const og_prep *prep, const fused *s,
                             : s->rows.step[i] == 0 && s->rows.width > 1;
     out[i].dtype = prep->in[i]->dtype;
     out[i].form = form_of(s, i, prep->in[i], is_row);
+    s->item[i] = (int64_t)og_dtype_bytes(prep->in[i]->dtype);
+    if (out[i].form != OG_LOOP_STRIDED) continue;
+    out[i].form = OG_LOOP_RUN;
+    s->turned |= 1u << i;
   }
+}
+
+// A line of elements is read whole where rows stand next to each other.
+static void turns_cut(fused *s) {
+  enum { BYTES = 128 * 1024, WIDTH = 1024, ROWS = 16 };
+  const bool takes_all = s->needs_rows || s->is_epilogue;
+  s->turned_width = takes_all ? s->rows.width : smaller(s->rows.width, WIDTH);
+  const int64_t fit = BYTES / (8 * s->turned_width + 1);
+  s->turned_rows = fit > ROWS ? ROWS : fit > 1 ? fit : 1;
 }
 
 static bool outputs_describe(const og_prep *prep, const fused *s,
@@ -222,12 +270,13 @@ static bool outputs_describe(const og_prep *prep, const fused *s,
   return true;
 }
 
-static bool may_overwrite(const og_prep *prep, const og_loop *loop) {
+static bool may_overwrite(const og_prep *prep, const og_loop *loop,
+                          uint32_t turned) {
   const og_node *node = prep->node;
   for (int32_t r = 0; r < node->out_count; ++r)
     for (int32_t i = 0; i < node->in_count; ++i)
       if (og_plan_overlaps(prep->plan, node->in[i], node->out[r]) &&
-          !og_loop_may_overwrite(loop, i))
+          (turned >> i & 1 || !og_loop_may_overwrite(loop, i)))
         return false;
   return true;
 }
@@ -293,7 +342,11 @@ static og_status pointers_bind(og_prep *prep, fused *s) {
 
 static bool scratch_take(og_prep *prep, fused *s,
                          void *(*take)(og_prep *prep, size_t size_bytes)) {
-  const size_t bytes = og_loop_scratch_bytes(s->loop, s->rows.width);
+  size_t bytes = (og_loop_scratch_bytes(s->loop, s->rows.width) + 63) / 64 * 64;
+  s->turned_at = (int64_t)bytes;
+  for (int32_t i = 0; i < s->in_count; ++i)
+    if (s->turned >> i & 1)
+      bytes += (size_t)(s->turned_rows * s->turned_width * s->item[i]);
   s->worker_bytes = (int64_t)((bytes + 63) / 64 * 64);
   const size_t all =
       (size_t)prep->executable->threads * (size_t)s->worker_bytes;
@@ -320,11 +373,12 @@ static og_status program_make(og_prep *prep, const og_fused *meaning, fused *s,
   inputs_describe(prep, s, meaning, in);
   *out_fits = outputs_describe(prep, s, meaning, out);
   if (!*out_fits) return OG_OK;
-  if (!s->is_epilogue) s->nontemporal = nontemporal_find(prep, s, out);
+  if (!s->is_epilogue && s->turned == 0)
+    s->nontemporal = nontemporal_find(prep, s, out);
   spec.nontemporal = s->nontemporal;
   spec.prefetch = !s->is_epilogue && reads_memory(prep, s);
   OG_TRY(og_prep_loop(prep, &spec, &loop));
-  *out_fits = may_overwrite(prep, loop);
+  *out_fits = may_overwrite(prep, loop, s->turned);
   s->loop = loop;
   return OG_OK;
 }
@@ -340,6 +394,7 @@ static og_status fused_prepare(og_prep *prep, const og_fused *meaning) {
   OG_TRY(program_make(prep, meaning, s, &fits));
   if (!fits) return OG_UNSUPPORTED;
   OG_TRY(pointers_bind(prep, s));
+  turns_cut(s);
   if (!scratch_take(prep, s, og_prep_scratch)) return og_prep_memory(prep);
   og_prep_work(prep, s->rows.count * s->rows.width,
                meaning->program.statement_count);
@@ -449,14 +504,6 @@ static bool overwrites_operand(const og_prep *prep, const og_join *join) {
   return false;
 }
 
-static bool has_strided(const fused *s, const og_prep *prep) {
-  for (int32_t i = 0; i < s->in_count; ++i)
-    if (s->rows.step[i] != 0 &&
-        form_of(s, i, prep->in[i], false) == OG_LOOP_STRIDED)
-      return true;
-  return false;
-}
-
 static og_status reader_make(og_prep *prep, const og_fused *meaning,
                              const og_join *join, fused *s) {
   bool fits;
@@ -470,14 +517,13 @@ static og_status reader_make(og_prep *prep, const og_fused *meaning,
   OG_TRY(og_rows_init(prep, meaning, row_dims, &s->rows));
   if (!rows_are_results(prep, s, &prep->instance->tensors[result], row_dims))
     return refuse(prep, "its rows are not those of the contraction");
-  if (has_strided(s, prep))
-    return refuse(prep, "an operand's rows are not in one run");
   OG_TRY(program_make(prep, meaning, s, &fits));
   if (!fits)
     return refuse(prep,
                   "a result's rows are not in one run, or it overwrites "
                   "what it reads later");
   OG_TRY(pointers_bind(prep, s));
+  turns_cut(s);
   // The lane's scratch is the contraction's; as a step of its own the program
   // would share it.
   if (!scratch_take(prep, s, og_prep_alloc))

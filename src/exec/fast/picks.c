@@ -15,26 +15,61 @@ typedef struct picking {
   const og_tensor *whole, *part;
   int64_t outer, span, picks, inner;
   int64_t *chosen;  // by pick: where in the span
+  og_nest *nests;   // by index
 } picking;
 
+// Adds index k's part of where a row of picks is.
+static og_status row_find(const picking *s, const og_run *run, int32_t k,
+                          int64_t *to, const char *asked_at, int64_t step) {
+  const int64_t size = s->whole->shape[s->base.dims[k]];
+  const og_dtype dtype = s->base.indices[k]->dtype;
+  const int64_t width = og_nest_width(&s->nests[k]);
+  const bool is_long = dtype.bits == 64;
+  for (int64_t i = 0; i < width; ++i, asked_at += step) {
+    const int64_t asked = is_long ? *(const int64_t *)(const void *)asked_at
+                                  : og_element_int(dtype, asked_at);
+    int64_t found = asked;
+    if (!og_index_find(&s->base, size, &found))
+      return og_index_refuse(run, asked, size);
+    to[i] = (k > 0 ? to[i] * size : 0) + found;
+  }
+  return OG_OK;
+}
+
 static og_status picks_find(const picking *s, const og_run *run) {
-  const og_indexed *base = &s->base;
-  const og_tensor shape = {.ndim = base->index_rank,
-                           .shape = (int64_t *)(uintptr_t)base->index_shape};
-  int64_t at[OPGRAFT_RANK_MAX];
-  for (int64_t p = 0; p < s->picks; ++p) {
-    og_position_of(&shape, p, at);
-    s->chosen[p] = 0;
-    for (int32_t k = 0; k < base->dim_count; ++k) {
-      const int64_t size = s->whole->shape[base->dims[k]];
-      const int64_t asked = og_index_asked(base, k, at);
-      int64_t found = asked;
-      if (!og_index_find(base, size, &found))
-        return og_index_refuse(run, asked, size);
-      s->chosen[p] = s->chosen[p] * size + found;
+  for (int32_t k = 0; k < s->base.dim_count; ++k) {
+    const og_nest *nest = &s->nests[k];
+    const int32_t inner = nest->ndim - 1;
+    for (int64_t r = 0; r < og_nest_rows(nest); ++r) {
+      int64_t offset[OG_NEST_OPERANDS];
+      og_nest_offsets(nest, r, offset);
+      OG_TRY(row_find(s, run, k,
+                      s->chosen + offset[0] / (int64_t)sizeof *s->chosen,
+                      og_bytes(s->base.indices[k]) + offset[1],
+                      inner >= 0 ? nest->stride[1][inner] : 0));
     }
   }
   return OG_OK;
+}
+
+// The picks, row-major, and each index beside them.
+static bool nests_make(og_prep *prep, picking *s) {
+  og_indexed *base = &s->base;
+  int64_t strides[OPGRAFT_RANK_MAX];
+  s->nests = og_prep_alloc(prep, (size_t)base->dim_count * sizeof *s->nests);
+  if (s->nests == NULL) return false;
+  og_row_major(base->index_shape, base->index_rank, strides);
+  const og_tensor picks = {.ndim = base->index_rank,
+                           .dtype = {OG_CODE_INT, 64, 1},
+                           .shape = base->index_shape,
+                           .strides = strides};
+  for (int32_t k = 0; k < base->dim_count; ++k) {
+    const og_tensor *const both[2] = {&picks, base->indices[k]};
+    if (!og_nest_init(&s->nests[k], base->index_rank, base->index_shape, both,
+                      2))
+      return false;
+  }
+  return true;
 }
 
 #define PICK(type)                                              \
@@ -170,7 +205,7 @@ static bool is_picking(og_prep *prep, picking *s, const og_tensor *whole,
   for (int32_t i = 0; i < base->index_rank; ++i)
     s->picks *= base->index_shape[i];
   s->chosen = og_prep_scratch(prep, (size_t)s->picks * sizeof *s->chosen);
-  return s->chosen != NULL;
+  return s->chosen != NULL && nests_make(prep, s);
 }
 
 og_status og_prepare_picks(og_prep *prep) {

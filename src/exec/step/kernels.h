@@ -14,5 +14,7 @@
 #undef OG_OP
 #undef OG_PW
 og_status og_prepare_pointwise(og_prep *prep);
+// A fast one of copy, whose row is pointwise.
+og_status og_prepare_turned_copy(og_prep *prep);
 
 #endif  // OG_EXEC_STEP_KERNELS_H
