@@ -257,6 +257,19 @@ og_status og_import_fake_quantize(og_import *import) {
   return og_emit(import, OG_IR_fake_quantize, args.in, 3, args.attrs);
 }
 
+// Its scales are one list.
+og_status og_import_upsample(og_import *import) {
+  enum { SCALE = 1 };
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const opgraft_arg scales = args.attrs[SCALE];
+  if (scales.kind == OPGRAFT_ARG_LIST && scales.count != 2)
+    return og_give_up(import, "it needs a scale for each of two dims");
+  for (int32_t d = 0; scales.kind == OPGRAFT_ARG_LIST && d < 2; ++d)
+    args.attrs[SCALE + d] = scales.list[d];
+  return og_emit(import, import->row->op, args.in, 1, args.attrs);
+}
+
 // --- Reductions --------------------------------------------------------------
 
 // Without a dim the position counts over all elements, row-major.

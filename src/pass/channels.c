@@ -37,28 +37,10 @@ static bool is_split(const opgraft_graph *graph, const og_node *node) {
   return node->in[MEAN] >= 0 && node->in[VARIANCE] >= 0;
 }
 
-// A vector of channels as [channels, 1, ..], beside x.
 static og_status channels_view(og_rebuild *list, const og_node *node,
                                opgraft_value vector, opgraft_value *out) {
-  const og_value *v = &list->graph->values[vector];
-  og_view_layout l = {.ndim = list->graph->values[node->in[X]].ndim - 1,
-                      .offset = v->offset};
-  l.shape[0] = v->shape[0];
-  l.strides[0] = v->strides[0];
-  for (int32_t d = 1; d < l.ndim; ++d) l.shape[d] = l.strides[d] = OG_SIZE_ONE;
-  return og_rebuild_view(list, node, vector, &l, out);
-}
-
-// A pointwise node, of the shape of `like`.
-static og_status pointwise(og_rebuild *list, const og_node *node, int32_t op,
-                           opgraft_value a, opgraft_value b, opgraft_value like,
-                           opgraft_value *out) {
-  const og_value shape = list->graph->values[like];
-  const opgraft_value in[2] = {a, b};
-  OG_TRY(og_graph_add_value(list->graph, OG_VALUE_RESULT, shape.dtype,
-                            shape.device, shape.ndim, shape.shape, NULL, out,
-                            list->error));
-  return og_rebuild_node(list, node, op, in, b < 0 ? 1 : 2, out, 1, NULL, 0);
+  return og_rebuild_channels(list, node, vector,
+                             list->graph->values[node->in[X]].ndim, out);
 }
 
 static og_status factor_make(og_rebuild *list, const og_node *node,
@@ -67,11 +49,13 @@ static og_status factor_make(og_rebuild *list, const og_node *node,
   OG_TRY(channels_view(list, node, node->in[VARIANCE], &variance));
   OG_TRY(og_graph_literal_float(list->graph, og_node_attr(node, 0)->f, &eps,
                                 list->error));
-  OG_TRY(pointwise(list, node, OG_IR_add, variance, eps, variance, &sum));
-  OG_TRY(pointwise(list, node, OG_IR_rsqrt, sum, -1, variance, out));
+  OG_TRY(og_rebuild_pointwise(list, node, OG_IR_add, variance, eps, variance,
+                              &sum));
+  OG_TRY(og_rebuild_pointwise(list, node, OG_IR_rsqrt, sum, -1, variance, out));
   if (node->in[WEIGHT] < 0) return OG_OK;
   OG_TRY(channels_view(list, node, node->in[WEIGHT], &weight));
-  return pointwise(list, node, OG_IR_mul, *out, weight, variance, out);
+  return og_rebuild_pointwise(list, node, OG_IR_mul, *out, weight, variance,
+                              out);
 }
 
 static og_status norm_split(og_rebuild *list, const og_node *node) {
@@ -79,11 +63,12 @@ static og_status norm_split(og_rebuild *list, const og_node *node) {
   const opgraft_value y = node->out[0];
   OG_TRY(factor_make(list, node, &factor));
   OG_TRY(channels_view(list, node, node->in[MEAN], &mean));
-  OG_TRY(pointwise(list, node, OG_IR_sub, node->in[X], mean, y, &apart));
+  OG_TRY(og_rebuild_pointwise(list, node, OG_IR_sub, node->in[X], mean, y,
+                              &apart));
   opgraft_value in[2] = {apart, factor};
   if (node->in[BIAS] < 0)
     return og_rebuild_node(list, node, OG_IR_mul, in, 2, &y, 1, NULL, 0);
-  OG_TRY(pointwise(list, node, OG_IR_mul, apart, factor, y, &last));
+  OG_TRY(og_rebuild_pointwise(list, node, OG_IR_mul, apart, factor, y, &last));
   OG_TRY(channels_view(list, node, node->in[BIAS], &bias));
   in[0] = last;
   in[1] = bias;
@@ -182,7 +167,8 @@ static og_status groups_split(og_rebuild *list, const og_node *node,
   OG_TRY(og_rebuild_view(list, node, rows, &l, &apart));
   OG_TRY(channels_view(list, node, node->in[WEIGHT], &factor));
   OG_TRY(channels_view(list, node, node->in[BIAS], &bias));
-  OG_TRY(pointwise(list, node, OG_IR_mul, apart, factor, apart, &last));
+  OG_TRY(
+      og_rebuild_pointwise(list, node, OG_IR_mul, apart, factor, apart, &last));
   const opgraft_value in[2] = {last, bias};
   return og_rebuild_node(list, node, OG_IR_add, in, 2, &y, 1, NULL, 0);
 }

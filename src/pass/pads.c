@@ -3,7 +3,9 @@
 // sides of each dim have as much, the host's operator can do it as well. Else
 // `padding` counts the elements before, and the result's size says how many
 // stand behind: no host has that form, so it is made for our own kernels alone.
-// Counts the convolutions.
+//
+// A view of padded or concatenated rows that reads one part of each alone, as
+// the shift of relative positions does, is a view of that part. Counts both.
 
 #include <string.h>
 
@@ -189,6 +191,132 @@ static og_status node_fold(opgraft_graph *graph, og_node *node, const pads *p,
   return OG_OK;
 }
 
+// --- Views past padding ------------------------------------------------------
+
+// Columns [first, first + width) of a row-major tensor's rows are those of x.
+typedef struct part {
+  opgraft_value x;
+  int64_t first, width, all;
+} part;
+
+static bool last_get(const opgraft_graph *graph, const og_value *v,
+                     int64_t *out) {
+  return v->ndim > 0 &&
+         og_size_get(&graph->sizes, v->shape[v->ndim - 1], out) && *out > 0;
+}
+
+static bool is_row_part(opgraft_graph *graph, const og_value *whole,
+                        const part *p) {
+  const og_value *x = &graph->values[p->x];
+  if (x->kind == OG_VALUE_LITERAL || x->ndim != whole->ndim ||
+      !og_dtype_equal(x->dtype, whole->dtype) || !og_value_is_dense(graph, x))
+    return false;
+  for (int32_t d = 0; d < x->ndim - 1; ++d)
+    if (x->shape[d] != whole->shape[d]) return false;
+  return true;
+}
+
+// What begins at the first element of the result's first row but for columns.
+static bool is_scattered(const opgraft_graph *graph, const og_node *maker,
+                         const og_value *whole, part *out) {
+  const opgraft_arg *strides = og_node_attr(maker, STRIDES);
+  out->x = maker->in[1];
+  if (!number_get(graph, og_node_attr(maker, OFFSET), &out->first) ||
+      out->first < 0 || strides->kind != OPGRAFT_ARG_LIST ||
+      strides->count != whole->ndim ||
+      !last_get(graph, &graph->values[out->x], &out->width) ||
+      out->first + out->width > out->all)
+    return false;
+  for (int32_t d = 0; d < whole->ndim; ++d) {
+    int64_t asked, own;
+    if (!number_get(graph, &strides->list[d], &asked) ||
+        !og_size_get(&graph->sizes, whole->strides[d], &own) || asked != own)
+      return false;
+  }
+  return true;
+}
+
+// The view of a part that is this view of the whole; false where it reads other
+// elements. A stride of q rows and c columns stays one of them: no sum of
+// columns leaves the part.
+static bool view_find(const opgraft_graph *graph, const og_value *view,
+                      const part *p, int64_t *strides, int64_t *out_offset) {
+  int64_t offset, size;
+  if (!og_size_get(&graph->sizes, view->offset, &offset) || offset < 0)
+    return false;
+  int64_t least = offset % p->all - p->first, most = least;
+  *out_offset = offset / p->all * p->width + least;
+  for (int32_t d = 0; d < view->ndim; ++d) {
+    if (!og_size_get(&graph->sizes, view->shape[d], &size) || size < 1 ||
+        !og_size_get(&graph->sizes, view->strides[d], &strides[d]) ||
+        strides[d] < 0)
+      return false;
+    const int64_t rows = (strides[d] + p->all / 2) / p->all;
+    const int64_t columns = strides[d] - rows * p->all;
+    *(columns < 0 ? &least : &most) += columns * (size - 1);
+    strides[d] = rows * p->width + columns;
+  }
+  return least >= 0 && most < p->width;
+}
+
+static og_status view_move(opgraft_graph *graph, og_node *node, const part *p,
+                           const int64_t *strides, int64_t offset,
+                           opgraft_error *error) {
+  const og_value x = graph->values[p->x];
+  og_value *view = &graph->values[node->out[0]];
+  opgraft_size *list =
+      og_arena_array(&graph->arena, (size_t)view->ndim + 1, sizeof *list);
+  if (list == NULL) return og_graph_no_memory(error);
+  for (int32_t d = 0; d < view->ndim; ++d)
+    OG_TRY(og_size_const(&graph->sizes, strides[d], &list[d], error));
+  OG_TRY(og_size_const(&graph->sizes, offset, &view->offset, error));
+  OG_TRY(og_size_make(&graph->sizes, OG_SIZE_ADD, view->offset, x.offset,
+                      &view->offset, error));
+  view->strides = list;
+  view->root = x.root;
+  node->in[0] = p->x;
+  return OG_OK;
+}
+
+static og_status part_try(opgraft_graph *graph, og_node *node, const part *p,
+                          const og_uses *uses, bool *out_moved,
+                          opgraft_error *error) {
+  int64_t strides[OPGRAFT_RANK_MAX], offset;
+  *out_moved =
+      is_row_part(graph, &graph->values[node->in[0]], p) &&
+      uses->root_write[graph->values[p->x].root] < 0 &&
+      view_find(graph, &graph->values[node->out[0]], p, strides, &offset);
+  return *out_moved ? view_move(graph, node, p, strides, offset, error) : OG_OK;
+}
+
+static og_status view_pass(opgraft_graph *graph, og_node *node,
+                           const og_uses *uses, int32_t *changes,
+                           opgraft_error *error) {
+  const og_node *maker = maker_of(graph, node->in[0]);
+  const og_value *whole = &graph->values[node->in[0]];
+  part p = {.x = -1};
+  int64_t dim;
+  bool moved = false;
+  if (maker == NULL || whole->root != node->in[0] ||
+      uses->root_write[node->in[0]] >= 0 ||
+      uses->root_is_output[graph->values[node->out[0]].root] ||
+      !og_value_is_dense(graph, whole) || !last_get(graph, whole, &p.all))
+    return OG_OK;
+  if (maker->op == OG_IR_scatter_view && is_scattered(graph, maker, whole, &p))
+    OG_TRY(part_try(graph, node, &p, uses, &moved, error));
+  if (maker->op == OG_IR_cat &&
+      number_get(graph, og_node_attr(maker, 0), &dim) &&
+      (dim == -1 || dim == whole->ndim - 1))
+    for (int32_t i = 0; i < maker->in_count && !moved; ++i) {
+      p.x = maker->in[i];
+      p.first += p.width;
+      if (!last_get(graph, &graph->values[p.x], &p.width)) break;
+      OG_TRY(part_try(graph, node, &p, uses, &moved, error));
+    }
+  *changes += moved;
+  return OG_OK;
+}
+
 static og_status pads_run(opgraft_graph *graph, int32_t *out_changes,
                           opgraft_error *error) {
   og_uses uses;
@@ -196,6 +324,10 @@ static og_status pads_run(opgraft_graph *graph, int32_t *out_changes,
   for (int32_t n = 0; n < graph->node_count && status == OG_OK; ++n) {
     og_node *node = &graph->nodes[n];
     pads p;
+    if (!node->is_removed && og_op_is(node, OG_OP_VIEW)) {
+      status = view_pass(graph, node, &uses, out_changes, error);
+      continue;
+    }
     if (node->is_removed || node->op != OG_IR_convolution ||
         !pads_find(graph, node, &p) ||
         (!p.is_even && !is_ours(graph, node, &p)))

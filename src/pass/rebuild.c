@@ -48,6 +48,27 @@ og_status og_rebuild_view(og_rebuild *list, const og_node *like,
   return og_rebuild_node(list, like, OG_IR_view, &of, 1, out, 1, NULL, 0);
 }
 
+og_status og_rebuild_channels(og_rebuild *list, const og_node *like,
+                              opgraft_value vector, int32_t ndim,
+                              opgraft_value *out) {
+  const og_value *v = &list->graph->values[vector];
+  og_view_layout l = {.ndim = ndim - 1, .offset = v->offset};
+  l.shape[0] = v->shape[0];
+  l.strides[0] = v->strides[0];
+  for (int32_t d = 1; d < l.ndim; ++d) l.shape[d] = l.strides[d] = OG_SIZE_ONE;
+  return og_rebuild_view(list, like, vector, &l, out);
+}
+
+og_status og_rebuild_pointwise(og_rebuild *list, const og_node *like,
+                               int32_t op, opgraft_value a, opgraft_value b,
+                               opgraft_value shape, opgraft_value *out) {
+  const og_value v = list->graph->values[shape];
+  const opgraft_value in[2] = {a, b};
+  OG_TRY(og_graph_add_value(list->graph, OG_VALUE_RESULT, v.dtype, v.device,
+                            v.ndim, v.shape, NULL, out, list->error));
+  return og_rebuild_node(list, like, op, in, b < 0 ? 1 : 2, out, 1, NULL, 0);
+}
+
 // Sets values' node and result to places in the new list.
 static void values_renumber(og_rebuild *list, bool are_removed) {
   for (int32_t n = 0; n < list->count; ++n) {

@@ -30,6 +30,15 @@ og_status og_rebuild_node(og_rebuild *list, const og_node *like, int32_t op,
 og_status og_rebuild_view(og_rebuild *list, const og_node *like,
                           opgraft_value of, const og_view_layout *layout,
                           opgraft_value *out);
+// A vector of channels as [channels, 1, ..], beside a tensor of `ndim` dims.
+og_status og_rebuild_channels(og_rebuild *list, const og_node *like,
+                              opgraft_value vector, int32_t ndim,
+                              opgraft_value *out);
+// A pointwise node of one operand or (b >= 0) two, whose result has the shape
+// and type of a value.
+og_status og_rebuild_pointwise(og_rebuild *list, const og_node *like,
+                               int32_t op, opgraft_value a, opgraft_value b,
+                               opgraft_value shape, opgraft_value *out);
 // Makes the list the graph's; its values know their new nodes. Values that no
 // node of the list makes should have been given the node -1.
 void og_rebuild_finish(og_rebuild *list);

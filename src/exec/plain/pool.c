@@ -10,47 +10,23 @@
 typedef struct pool {
   og_operands io;
   og_pool of;
-  bool adaptive, counts_padding;
+  bool counts_padding;
   int64_t divisor;  // 0: the count of elements
   double *in, *out;
 } pool;
 
-// The window of one output position along one dim: [begin, end) in steps of
-// the dilation; `span` counts positions in the padding too.
-typedef struct window {
-  int64_t begin, end, step, span;
-} window;
-
-static window window_of(const pool *s, int d, int64_t at) {
-  const int64_t n = s->of.in[d];
-  if (s->adaptive) {
-    const int64_t begin = at * n / s->of.out[d];
-    const int64_t end = ((at + 1) * n + s->of.out[d] - 1) / s->of.out[d];
-    return (window){begin, end, 1, end - begin};
-  }
-  const int64_t step = s->of.dilation[d];
-  int64_t begin = at * s->of.stride[d] - s->of.padding[d];
-  int64_t end = begin + (s->of.kernel[d] - 1) * step + 1;
-  const int64_t padded =
-      end < n + s->of.padding[d] ? end : n + s->of.padding[d];
-  const int64_t span = padded - begin;
-  if (begin < 0) begin += (step - 1 - begin) / step * step;
-  if (end > n) end = n;
-  return (window){begin, end, step, span};
-}
-
 // What small element i of the average is made of: a window of one plane, and
 // what its sum is divided by.
 typedef struct patch {
-  window y, x;
+  og_window y, x;
   double *plane;
   double area;
 } patch;
 
 static patch patch_of(const pool *s, int64_t i) {
   const int64_t area_out = s->of.out[0] * s->of.out[1];
-  const window y = window_of(s, 0, i % area_out / s->of.out[1]);
-  const window x = window_of(s, 1, i % s->of.out[1]);
+  const og_window y = og_pool_window(&s->of, 0, i % area_out / s->of.out[1]);
+  const og_window x = og_pool_window(&s->of, 1, i % s->of.out[1]);
   const int64_t inside = (y.end - y.begin) * (x.end - x.begin);
   return (patch){
       .y = y,
@@ -72,8 +48,8 @@ static og_status run_max(void *state, const og_run *run) {
   (void)run;
   og_get_all(s->io.in[0], s->in);
   for (int64_t i = 0; i < s->of.planes * area_out; ++i) {
-    const window y = window_of(s, 0, i % area_out / s->of.out[1]);
-    const window x = window_of(s, 1, i % s->of.out[1]);
+    const og_window y = og_pool_window(&s->of, 0, i % area_out / s->of.out[1]);
+    const og_window x = og_pool_window(&s->of, 1, i % s->of.out[1]);
     const double *plane = s->in + i / area_out * area_in;
     int64_t best = y.begin * s->of.in[1] + x.begin;
     double top = -INFINITY;
@@ -183,7 +159,7 @@ static og_status average_prepare(og_prep *prep, og_step_fn run,
   int64_t counts = 1;
   pool *s = og_state_begin(prep, sizeof *s, run);
   if (s == NULL) return OG_MEMORY;
-  s->adaptive = adaptive;
+  s->of.adaptive = adaptive;
   s->of.dilation[0] = s->of.dilation[1] = 1;
   const og_tensor *large = is_backward ? prep->out[0] : prep->in[0];
   const og_tensor *small = is_backward ? prep->in[0] : prep->out[0];

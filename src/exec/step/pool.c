@@ -4,6 +4,23 @@
 
 #include "graph/op.h"
 
+og_window og_pool_window(const og_pool *s, int d, int64_t at) {
+  const int64_t n = s->in[d];
+  if (s->adaptive) {
+    const int64_t begin = at * n / s->out[d];
+    const int64_t end = ((at + 1) * n + s->out[d] - 1) / s->out[d];
+    return (og_window){begin, end, 1, end - begin};
+  }
+  const int64_t step = s->dilation[d];
+  int64_t begin = at * s->stride[d] - s->padding[d];
+  int64_t end = begin + (s->kernel[d] - 1) * step + 1;
+  const int64_t padded = end < n + s->padding[d] ? end : n + s->padding[d];
+  const int64_t span = padded - begin;
+  if (begin < 0) begin += (step - 1 - begin) / step * step;
+  if (end > n) end = n;
+  return (og_window){begin, end, step, span};
+}
+
 static og_status pair_read(og_prep *prep, int32_t index, int64_t otherwise,
                            int64_t least, int64_t *out) {
   int32_t count;

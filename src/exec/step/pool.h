@@ -13,7 +13,15 @@ typedef struct og_pool {
   int64_t planes;
   int64_t in[2], out[2];
   int64_t kernel[2], stride[2], padding[2], dilation[2];
+  bool adaptive;  // windows follow from the sizes alone
 } og_pool;
+
+// The window of one position of the result along one dim: [begin, end) in steps
+// of the dilation; `span` counts positions in the padding too.
+typedef struct og_window {
+  int64_t begin, end, step, span;
+} og_window;
+og_window og_pool_window(const og_pool *pool, int d, int64_t at);
 
 // `large` is the pooled tensor, or its gradient; `small` the result, or its.
 // Fails where their types or shapes do not fit.
