@@ -278,12 +278,22 @@ static og_status view_move(opgraft_graph *graph, og_node *node, const part *p,
   return OG_OK;
 }
 
+// Whether a view of this one stays in its storage.
+static bool is_viewed(const opgraft_graph *graph, opgraft_value v) {
+  for (int32_t n = 0; n < graph->node_count; ++n)
+    if (!graph->nodes[n].is_removed && og_op_is(&graph->nodes[n], OG_OP_VIEW) &&
+        graph->nodes[n].in[0] == v)
+      return true;
+  return false;
+}
+
 static og_status part_try(opgraft_graph *graph, og_node *node, const part *p,
                           const og_uses *uses, bool *out_moved,
                           opgraft_error *error) {
   int64_t strides[OPGRAFT_RANK_MAX], offset;
   *out_moved =
       is_row_part(graph, &graph->values[node->in[0]], p) &&
+      !is_viewed(graph, node->out[0]) &&
       uses->root_write[graph->values[p->x].root] < 0 &&
       view_find(graph, &graph->values[node->out[0]], p, strides, &offset);
   return *out_moved ? view_move(graph, node, p, strides, offset, error) : OG_OK;

@@ -539,7 +539,7 @@ TEST(refusals) {
        NULL, ": fast  # its rows are not those of the contraction"},
       {GRAPH(PRODUCT "  %v: f32[4, 3]{1, 4} = view(%r)\n  %z: f32[4, 3] = "
                      "fused(%y, %v; program=\"y0 = x0 * x1\")\n"),
-       NULL, ": fast  # an operand's rows are not in one run"},
+       NULL, ": epilogue  # it runs on each tile"},
       {GRAPH("  %z: f32[4, 3] = fused(%x; program=\"y0 = exp(x0)\")\n"),
        "fused: epilogue", ": fast  # it reads no contraction's result"},
   };
