@@ -11,10 +11,10 @@
 // is, for each r, a plain one of stride 1. Weights are reordered by nodes of
 // their own, which pass steady keeps the results of.
 
-#include "graph/element.h"
 #include "graph/op.h"
 #include "pass/pass.h"
 #include "pass/rebuild.h"
+#include "scalar/element.h"
 
 static bool is_single(const og_value *v) {
   return og_dtype_class(v->dtype) == OG_CLASS_F32 &&
