@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <opgraft/check.h>
+#include <opgraft/info.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -237,14 +238,23 @@ static bool is_overload_of(const char *name, const char *other) {
   return length == strcspn(other, ".") && strncmp(name, other, length) == 0;
 }
 
-// A backward operator has no function in a reference that is one function.
-static bool is_backward_name(const char *name) {
-  static const char *const ends[] = {"_backward", "_grad", "_bwd"};
-  const size_t length = strcspn(name, ".");
-  for (size_t i = 0; i < sizeof ends / sizeof *ends; ++i) {
-    const size_t end = strlen(ends[i]);
-    if (length >= end && strncmp(name + length - end, ends[i], end) == 0)
-      return true;
+static const char *backward_name(const opgraft_op *op) {
+  opgraft_grad_info grad = {.struct_size = sizeof grad};
+  opgraft_op_get_grad(op, &grad);
+  return grad.kind == OPGRAFT_GRAD_OPERATOR ? grad.op_name : NULL;
+}
+
+static bool is_backward_of(const opgraft_op *forward, const opgraft_op *op) {
+  const char *name = backward_name(forward);
+  return name != NULL && strcmp(name, opgraft_op_name(op)) == 0;
+}
+
+// What another operator has as its backward operator has no function in a
+// reference that is one function. Of two that are each other's, both have.
+static bool is_backward(const opgraft_module *module, const opgraft_op *op) {
+  for (int32_t i = 0; i < opgraft_module_op_count(module); ++i) {
+    const opgraft_op *other = opgraft_module_op(module, i);
+    if (is_backward_of(other, op) && !is_backward_of(op, other)) return true;
   }
   return false;
 }
@@ -253,8 +263,9 @@ static bool is_backward_name(const char *name) {
 static bool one_operator(const opgraft_module *module, const char *path) {
   const char *first = NULL;
   for (int32_t i = 0; i < opgraft_module_op_count(module); ++i) {
-    const char *name = opgraft_op_name(opgraft_module_op(module, i));
-    if (is_backward_name(name)) continue;
+    const opgraft_op *op = opgraft_module_op(module, i);
+    const char *name = opgraft_op_name(op);
+    if (is_backward(module, op)) continue;
     if (first == NULL) first = name;
     if (is_overload_of(name, first)) continue;
     cli_error(
@@ -267,16 +278,31 @@ static bool one_operator(const opgraft_module *module, const char *path) {
   return true;
 }
 
+typedef struct one_function {
+  cli_reference *reference;
+  const opgraft_module *module;  // that is checked; NULL: one operator of it
+} one_function;
+
+static int32_t one_function_compute(void *user,
+                                    const opgraft_reference_call *call) {
+  const one_function *f = user;
+  return f->module != NULL && is_backward(f->module, call->op)
+             ? 0
+             : cli_reference_compute(f->reference, call);
+}
+
 // A Python file as the reference: the functions whose values are right.
 static int python_run(const cli_args *args, const cli_module *subject,
                       opgraft_check_options *wanted, const char *path) {
   cli_reference reference;
-  if (cli_has_reference_function(path) && wanted->op == NULL &&
-      !one_operator(subject->module, path))
-    return CLI_FAILED;
+  one_function function = {.reference = &reference};
+  if (cli_has_reference_function(path) && wanted->op == NULL) {
+    if (!one_operator(subject->module, path)) return CLI_FAILED;
+    function.module = subject->module;
+  }
   if (!cli_reference_open(path, &reference)) return CLI_FAILED;
-  wanted->compute = cli_reference_compute;
-  wanted->compute_state = &reference;
+  wanted->compute = one_function_compute;
+  wanted->compute_state = &function;
   const int result = both_check(args, subject->module, wanted, subject->object);
   cli_reference_close(&reference);
   return result;

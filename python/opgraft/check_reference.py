@@ -97,13 +97,8 @@ class Answers:
         self.told: set[str] = set()  # operators whose function failed
 
     def find(self, op: str) -> Callable[..., Any] | None:
-        base = op.split(".")[0]
-        if self.function and base != self.function:
-            # A file's only function may have another name than the operator;
-            # a backward operator has none.
-            if base.endswith(("_backward", "_grad", "_bwd")):
-                return None
-        return getattr(self.module, self.function or base, None)
+        """A file's only function may have another name than the operator."""
+        return getattr(self.module, self.function or op.split(".")[0], None)
 
     def answer(self, connection: socket.socket,
                stream: io.BufferedRWPair) -> None:

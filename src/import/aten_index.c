@@ -177,9 +177,7 @@ og_status og_import_index_along(og_import *import) {
       value_of(import, index->value)->ndim != 1)
     return og_give_up(import, "its index is not a vector");
   const og_value value = *value_of(import, args.in[1]);
-  if (value.kind == OG_VALUE_LITERAL &&
-      (value.dtype.code != OG_CODE_FLOAT ||
-       og_dtype_class(info->dtype) != OG_CLASS_I64))
+  if (value.kind == OG_VALUE_LITERAL)
     OG_TRY(og_emit_new(import, OG_IR_copy, &args.in[1], 1, NULL, info->dtype, 0,
                        NULL, &args.in[1]));
   else if (!og_dtype_equal(value.dtype, info->dtype))

@@ -20,6 +20,22 @@ og_status og_import_plain(og_import *import) {
   return og_emit(import, import->row->op, args.in, args.in_count, args.attrs);
 }
 
+// A type that is asked for, and holds less than the operand's, is the operand's
+// first: floats lose their fractions before they are added up.
+og_status og_import_accumulate(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const og_value x = import->graph->values[args.in[0]];
+  const og_dtype to = import->record->results[0].dtype;
+  if (x.kind == OG_VALUE_LITERAL || og_dtype_class(to) == OG_CLASS_NONE ||
+      og_dtype_class(x.dtype) == OG_CLASS_NONE ||
+      og_dtype_equal(og_dtype_promote(x.dtype, to), to))
+    return og_import_plain(import);
+  OG_TRY(og_emit_new(import, OG_IR_copy, args.in, 1, NULL, to, x.ndim, x.shape,
+                     args.in));
+  return og_emit(import, import->row->op, args.in, 1, args.attrs);
+}
+
 // ATen refuses integers and bools, whose variance torch's shape function takes.
 og_status og_import_variance(og_import *import) {
   og_spec_args args;

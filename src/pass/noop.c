@@ -2,6 +2,8 @@
 // Nodes that change nothing: copies within one type and layout, and
 // arithmetic and logic with a neutral element. Counts the nodes removed.
 
+#include <math.h>
+
 #include "pass/pass.h"
 #include "pass/rewrite.h"
 #include "pass/uses.h"
@@ -11,8 +13,9 @@ static bool is_number(const opgraft_graph *graph, opgraft_value value,
                       int number) {
   const og_value *literal = &graph->values[value];
   if (literal->kind != OG_VALUE_LITERAL) return false;
-  return literal->dtype.code == OG_CODE_FLOAT ? literal->number.f == number
-                                              : literal->number.i == number;
+  return literal->dtype.code == OG_CODE_FLOAT
+             ? literal->number.f == number && !signbit(literal->number.f)
+             : literal->number.i == number;
 }
 
 // Of two operands, the one beside the number; -1 if neither is it.
@@ -40,7 +43,7 @@ static opgraft_value same_as(const opgraft_graph *graph, const og_node *node) {
     // -0.0 + 0 is 0.0, so only integers.
     case OG_IR_add:
       return is_int ? beside(graph, node, 0) : -1;
-    // x - 0 is x for every float.
+    // x - 0 is x for every float, and -0.0 - -0.0 is 0.0.
     case OG_IR_sub:
       return is_number(graph, node->in[1], 0) ? node->in[0] : -1;
     case OG_IR_bitwise_and:

@@ -20,9 +20,9 @@ og_class og_dtype_class(og_dtype dtype) {
     case OG_CODE_UINT:
     case OG_CODE_BOOL:
       return dtype.bits == 8 || dtype.bits == 16 || dtype.bits == 32 ||
-                     dtype.bits == 64
+                     (dtype.bits == 64 && dtype.code != OG_CODE_UINT)
                  ? OG_CLASS_I64
-                 : OG_CLASS_NONE;
+                 : OG_CLASS_NONE;  // u64 has numbers that int64 lacks
     default:
       return OG_CLASS_NONE;
   }

@@ -268,13 +268,20 @@ def test_python_reference_that_saturates(scales):
 
 def test_python_reference_is_of_one_operator(scales):
     two = SCALE.replace("FACTOR", "1").replace(
-        "}};", "}, {.schema = \"twice(Tensor x, float by=2.0) -> Tensor\", "
+        "}};", "}, {.schema = \"twice_grad(Tensor x, float by=2.0) -> Tensor\", "
         ".shape = \"x[*N] -> [*N]\", "
         ".kernels = OG_KERNELS(scale_kernels)}};")
     scales.write("two.c", two)
     words = ["check", "two.c", "--reference", "scales.py:doubled"]
-    assert "scale, twice" in scales.fails(2, *words)
-    assert "right by its reference" in scales.ok(*words, "--op", "twice")
+    assert "scale, twice_grad" in scales.fails(2, *words)
+    assert "right by its reference" in scales.ok(*words, "--op", "twice_grad")
+
+
+def test_python_reference_needs_no_backward_operator(program):
+    program.write("zero.c", ZERO.replace("zero_backward", "undo"))
+    program.write("zero.py", "def nothing(x):\n    return x * 0\n")
+    assert "right by its reference" in program.run(
+        "check", "zero.c", "--reference", "zero.py:nothing").stdout
 
 
 # A file that prints, a function that leaves the process, one that gives what

@@ -120,6 +120,9 @@ argmax G -> 0
 any F -> 1
 cumsum B,0 -> 0 1 6 206 461
 cumsum T,0 -> 1 1 2
+addmm nan*M,M,M,beta=0 -> 2 2 2 2
+sum I*0.5,dtype=i64 -> 1
+index_fill.int_Scalar B,0,S[None]*-1,300 -> RuntimeError
 _softmax -inf*G,0,False -> nan nan nan nan nan nan nan
 sort.stable F,stable=True,dim=0 -> -inf -3 -0.5 -0 0.5 3 nan | 0 1 2 3 4 5 6
 gather I,0,S -> RuntimeError
@@ -148,6 +151,7 @@ def _arguments() -> dict[str, Any]:
     floats = on_cpu([-inf, -3, -0.5, -0.0, 0.5, 3, nan], torch.float32)
     return {
         "F": floats, "G": torch.ones_like(floats), "inf": inf, "nan": nan,
+        "M": torch.ones_like(floats)[:4].view(2, 2), "i64": torch.int64,
         "B": on_cpu([0, 1, 5, 200, 255], torch.uint8),
         "I": on_cpu([-7, -1, 0, 2, 7], torch.int32),
         "J": on_cpu([2, -3, 5, -2, -7], torch.int32),

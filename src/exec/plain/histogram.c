@@ -37,8 +37,10 @@ static og_status bounds_find(const histogram *h, const og_run *run,
     }
   }
   if (least == most) --least, ++most;
-  *out_least = least;
-  *out_most = most;
+  // A number is compared with them in its own type.
+  const bool is_f32 = og_dtype_class(h->io.in[0]->dtype) == OG_CLASS_F32;
+  *out_least = is_f32 ? (double)(float)least : least;
+  *out_most = is_f32 ? (double)(float)most : most;
   if (isfinite(least) && isfinite(most)) return OG_OK;
   return og_run_fail(run, OG_INVALID,
                      "the bounds are %g and %g, expected finite ones", least,

@@ -49,9 +49,9 @@ static og_status run_nll(void *state, const og_run *run) {
   inputs_get(s, 1, 2);
   for (int64_t r = 0; r < s->rows; ++r) {
     if (!row_weight(s, r, &weight)) return bad_target(s, run, r);
-    s->loss[r] = 0;
-    if (weight != 0)
-      s->loss[r] = -weight * s->x[r * s->classes + target_of(s, r)];
+    const int64_t target = target_of(s, r);
+    s->loss[r] =
+        target == s->ignored ? 0 : -weight * s->x[r * s->classes + target];
     sum += s->loss[r];
     total += weight;
   }

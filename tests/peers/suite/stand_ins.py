@@ -47,6 +47,18 @@ def baseline(name: str) -> Iterator[None]:
         yield
 
 
+def without_onednn(gm: Any, inputs: Any) -> Any:
+    """aot_eager, forward by ATen's own kernels alone: what differs then from
+    eager are bits that torch does not promise either."""
+    run = backends["aot_eager"](gm, inputs)
+
+    def called(*args: Any) -> Any:
+        with torch.backends.mkldnn.flags(enabled=False):
+            return run(*args)
+
+    return called
+
+
 def compiler(gm: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     """What stands for compile_fx: the chosen backend, on Dynamo's graph."""
     chosen.graphs += 1
@@ -73,17 +85,20 @@ def compile(model: Any = None, *, backend: Any = None, mode: Any = None,
 
 
 def graph_compile(gm: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-    """What stands for compile_fx_inner: AOTAutograd's graph, of which ours
-    takes a copy, since it rewrites it."""
+    """What stands for compile_fx_inner: AOTAutograd's graph, of which a
+    compiler takes a copy, since it rewrites it."""
     from opgraft._base import host
     from opgraft._graph import backend as engine
     from opgraft._graph import stats
 
-    if not isinstance(gm, torch.fx.GraphModule) or chosen.backend != "opgraft":
+    if not isinstance(gm, torch.fx.GraphModule) or chosen.backend not in (
+            "opgraft", "inductor"):
         return gm
+    own = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    if chosen.backend == "inductor":
+        return torch._inductor.compile_fx.compile_fx_inner(own, inputs)
     host.prepare()
     chosen.graphs += 1
-    own = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
     is_backward = any(n.name.startswith("tangents")
                       for n in own.graph.find_nodes(op="placeholder"))
     return engine.compile_graph(
@@ -167,10 +182,12 @@ def install(folder: str) -> None:
     registry._lazy_import()
     for name in ("opgraft", "inductor", *ALSO["dynamo"]):
         backends[name] = registry.lookup_backend(name)
+    backends["no_onednn"] = without_onednn
     put(TestCase, "assertEqual", equal_or_anything(TestCase.assertEqual))
     # Dynamo's and AOTAutograd's graphs as text, of another version.
     put(TestCase, "assertExpectedInline", lambda *args, **kwargs: None)
-    put(torch._inductor, "metrics", Anything())
+    if folder not in ALSO:
+        put(torch._inductor, "metrics", Anything())
     put(torch, "compile", compile)
     installed.enter_context(mock.patch.dict(registry._COMPILER_FNS, {
         name: compiler for name in ("inductor", *ALSO.get(folder, ()))}))

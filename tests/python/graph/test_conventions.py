@@ -160,6 +160,12 @@ def test_drawn_writes(seed: int) -> None:
     writes_hold(*drawn(seed), list(MODES)[seed % len(MODES)])
 
 
+@pytest.mark.full
+def test_many_drawn_writes(portion: float) -> None:
+    for seed in range(6, 9 + int(600 * portion)):
+        writes_hold(*drawn(seed), list(MODES)[seed % len(MODES)])
+
+
 # --- Results that share memory -------------------------------------------------
 #
 # Written afterwards, they have eager's values and gradients, or raise where

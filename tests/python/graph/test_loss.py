@@ -55,6 +55,18 @@ def test_cross_entropy(reduction: str, has_weight: bool, ignored: int) -> None:
         opgraft.stats(c)).splitlines())
 
 
+def test_a_class_that_weighs_nothing_and_is_impossible() -> None:
+    x, target, weight = tensors()
+    x[0, target[0]], weight[target[0]] = float("-inf"), 0
+    x[1, target[1]], target[1] = float("-inf"), -100
+    with torch.no_grad():
+        for reduction in ("none", "mean"):
+            given = x, target, weight, None, -100, None, reduction
+            found = compiled(F.nll_loss)(*given)
+            torch.testing.assert_close(
+                found, F.nll_loss(*given), equal_nan=True)
+
+
 def test_all_rows_ignored_is_nan_and_no_rows_too() -> None:
     x, target, _ = tensors()
     c = compiled(F.cross_entropy)

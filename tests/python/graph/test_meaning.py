@@ -36,7 +36,7 @@ def test_the_table_is_this_torch_s() -> None:
 def test_the_table_is_the_engine_s() -> None:
     """All calls that raise nothing, as one graph."""
     pairs = [p for p in PAIRS if "Error" not in p[2] and meaning.is_kept(p[0])]
-    names = list("FGBIJST")
+    names = list("FGBIJSTM")
     tensors = [meaning._arguments()[n] for n in names]
 
     def f(*tensors: torch.Tensor) -> list[Any]:
@@ -54,6 +54,22 @@ def test_the_table_is_the_engine_s() -> None:
     left = {row["operator"] for row in opgraft.stats(c).fallbacks}
     assert not left & {name for name, *_ in pairs}
     assert len(pairs) > 80
+
+
+@pytest.mark.parametrize("mode", ["default", "max-autotune"])
+@pytest.mark.parametrize("size", [2, 30])
+@pytest.mark.parametrize("scale", [{"alpha": 0}, {"beta": 0}], ids=str)
+def test_products_that_do_not_count(scale: Any, size: int, mode: str) -> None:
+    """Of a factor that is not a number: the size decides in a batch."""
+    def f(x: torch.Tensor, y: torch.Tensor) -> Any:
+        z = (y, x) if "beta" in scale else (x, y)
+        return (torch.addmm(z[0], z[1], x, **scale),
+                torch.baddbmm(z[0][None], z[1][None], x[None], **scale))
+
+    x = torch.ones(size, size)
+    given = x, x * float("nan")
+    torch.testing.assert_close(compiled(f, mode=mode)(*given), f(*given),
+                               equal_nan=True)
 
 
 def test_the_answer_is_that_of_no_mode() -> None:
