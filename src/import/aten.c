@@ -458,8 +458,9 @@ og_status og_import_batch_norm_backward(og_import *import) {
 // a NaN; in a batch its size decides.
 og_status og_import_addmm(og_import *import) {
   const opgraft_arg *alpha = og_arg_find(import, -1, "alpha");
-  if (alpha != NULL && (alpha->kind == OPGRAFT_ARG_FLOAT ? alpha->f == 0
-                        : alpha->kind == OPGRAFT_ARG_INT && alpha->i == 0))
+  if (alpha != NULL && (alpha->kind == OPGRAFT_ARG_FLOAT
+                            ? alpha->f == 0
+                            : alpha->kind == OPGRAFT_ARG_INT && alpha->i == 0))
     return og_give_up(import, "its alpha is 0");
   return og_import_plain(import);
 }

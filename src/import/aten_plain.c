@@ -36,6 +36,32 @@ og_status og_import_accumulate(og_import *import) {
   return og_emit(import, import->row->op, args.in, 1, args.attrs);
 }
 
+// Integers are counted from whole numbers in whole steps.
+og_status og_import_arange(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  for (int32_t i = 0; i < 2; ++i) {
+    opgraft_arg *number = &args.attrs[i];
+    if (og_dtype_class(import->record->results[0].dtype) == OG_CLASS_I64 &&
+        number->kind == OPGRAFT_ARG_FLOAT)
+      *number = (opgraft_arg){.kind = OPGRAFT_ARG_INT,
+                              .i = og_double_to_int(number->f)};
+  }
+  return og_emit(import, import->row->op, args.in, 0, args.attrs);
+}
+
+// ATen takes classes as i64 or u8.
+og_status og_import_nll_loss(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const int32_t target = import->row->op == OG_IR_nll_loss ? 1 : 2;
+  const og_dtype dtype = import->graph->values[args.in[target]].dtype;
+  if (!(dtype.code == OG_CODE_INT && dtype.bits == 64) &&
+      !(dtype.code == OG_CODE_UINT && dtype.bits == 8))
+    return og_give_up(import, "its classes are of another type");
+  return og_import_plain(import);
+}
+
 // ATen refuses integers and bools, whose variance torch's shape function takes.
 og_status og_import_variance(og_import *import) {
   og_spec_args args;

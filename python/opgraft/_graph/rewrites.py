@@ -233,6 +233,7 @@ def _is_split(loss: Node) -> bool:
             and statically_known_true(value.shape[1] > 0)
             and softmax.args[1] in (1, -1)
             and softmax.args[0].meta["val"].dtype is torch.float32
+            and loss.args[1].meta["val"].dtype is torch.int64
             and all(u.target is operator.getitem for u in loss.users))
 
 

@@ -505,6 +505,10 @@ def _refused() -> dict[Any, Callable[..., Any]]:
         aten.celu.default: lambda x, alpha=1.0: alpha == 0,
         aten.mvlgamma.default: lambda x, p: p < 1 or is_bool(x),
         aten.isin.Tensor_Tensor: is_bool,
+        # As integers its ends may not fit, and bools are not subtracted.
+        aten.linspace.default: lambda start, end, steps, dtype=None, **_: (
+            isinstance(start, bool) or isinstance(end, bool)
+            or dtype is not None and not dtype.is_floating_point),
         aten.mse_loss_backward.default: is_empty,
         aten.huber_loss_backward.default: is_empty,
         aten.smooth_l1_loss_backward.default: is_empty,

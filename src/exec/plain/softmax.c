@@ -33,8 +33,8 @@ static void log_softmax_line(const double *x, const double *unused, int64_t n,
   (void)unused;
   for (int64_t i = 0; i < n; ++i) top = x[i] > top || x[i] != x[i] ? x[i] : top;
   for (int64_t i = 0; i < n; ++i) sum += exp(x[i] - top);
-  const double shift = top + log(sum);
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] - shift;
+  const double shift = log(sum);  // which is lost beside a large number
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] - top - shift;
 }
 
 static void softmax_backward_line(const double *grad, const double *s,

@@ -48,7 +48,7 @@ def values_of(x: Any, sizes: set[int]) -> list[Any]:
 
 def borders(call: Call, rng: random.Random) -> Iterator[tuple[str, Call]]:
     """Each with the name of what differs. One argument differs, or the type of
-    all floats, or one dim of all tensors is empty."""
+    all floats or indices, or one dim of all tensors is empty."""
     leaves, spec = tree_flatten((call.args, call.kwargs))
     sizes = {n for x in tensors_of(leaves) for n in x.shape}
 
@@ -66,6 +66,11 @@ def borders(call: Call, rng: random.Random) -> Iterator[tuple[str, Call]]:
                  if isinstance(x, torch.Tensor) and x.is_floating_point()}
         if found:
             yield f"floats as {dtype}", with_leaves(found)
+    for dtype in (torch.int32, torch.uint8):
+        found = {i: x.to(dtype) for i, x in enumerate(leaves)
+                 if isinstance(x, torch.Tensor) and x.dtype is torch.int64}
+        if found:
+            yield f"indices as {dtype}", with_leaves(found)
     for d in (0, -1):
         found = {i: x.detach().narrow(d, 0, 0).clone()
                  for i, x in enumerate(leaves)

@@ -136,6 +136,11 @@ def calls_of(dice: random.Random, width: int, dtype: torch.dtype
 EPS = {torch.float32: 1e-4, torch.bfloat16: 4e-2, torch.float16: 4e-3}
 
 
+# Of these it is the distance to the largest number that counts, which rounding
+# does not change much.
+EXACT_DIFFERENCES = {aten._softmax.default, aten._log_softmax.default}
+
+
 def in_double(x: Any) -> Any:
     if isinstance(x, torch.Tensor) and x.is_floating_point():
         return x.double()
@@ -172,6 +177,8 @@ def wrong_places(call: Call, found: list[T]) -> list[str]:
     for k, (a, e, d, *o) in enumerate(zip(found, eager, exact, *others,
                                           strict=True)):
         changes = torch.stack([x.double() - d.double() for x in o]).abs()
+        if call.target in EXACT_DIFFERENCES:
+            changes.zero_()
         assert a.dtype == e.dtype and a.shape == e.shape
         if not a.is_floating_point():
             wrong = (a != e) & (a != d) & (changes == 0).all(0)
