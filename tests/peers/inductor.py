@@ -11,7 +11,8 @@ another device works where that device's word is put back to "cpu" or "cuda".
 
 Each test is a forked process with a time limit, so that a crash or a hang is a
 row too. One that fails is run once more by aot_eager and, where that passes, by
-aot_eager without oneDNN, then by Inductor. Rows that --out has are not run again. inductor.txt lists the failures
+aot_eager with torch's kernel of linear layers for products, then by Inductor.
+Rows that --out has are not run again. inductor.txt lists the failures
 that are not ours, with what aot_eager or Inductor says; a failure that it does
 not list and a listed test that passes fail the run.
 """

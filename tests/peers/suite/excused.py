@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable
 
 KINDS = ("torch", "internals")
-BASELINES = ("aot_eager", "no_onednn", "inductor")
+BASELINES = ("aot_eager", "linear", "inductor")
 PASSED, BY_US, SKIPPED = "passed", "by us", "skipped"
 Row = dict[str, Any]
 
