@@ -124,11 +124,33 @@ static og_status bools_check(og_import *import, const og_spec_args *args) {
   return OG_OK;
 }
 
+// Operators whose second operand is an index, i32 or i64 in ATen: the host says
+// so of others.
+static bool takes_index(int32_t op) {
+  static const int32_t ops[] = {
+      OG_IR_gather,         OG_IR_scatter,   OG_IR_scatter_add,
+      OG_IR_scatter_reduce, OG_IR_index_add, OG_IR_index_select,
+      OG_IR_index_reduce,   OG_IR_embedding,
+  };
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; ++i)
+    if (ops[i] == op) return true;
+  return false;
+}
+
+static og_status index_check(og_import *import, opgraft_value index) {
+  const og_dtype dtype = index >= 0 ? import->graph->values[index].dtype
+                                    : (og_dtype){OG_CODE_INT, 64, 1};
+  return dtype.code == OG_CODE_INT && dtype.bits >= 32
+             ? OG_OK
+             : og_give_up(import, "its index is neither i32 nor i64");
+}
+
 og_status og_spec_read(og_import *import, og_spec_args *out) {
   out->in_count = 0;
   memset(out->attrs, 0, sizeof out->attrs);
   for (int32_t i = 0; i < import->spec->count; ++i)
     OG_TRY(item_read(import, &import->spec->items[i], out));
   if (refuses_bools(import->row->op)) OG_TRY(bools_check(import, out));
+  if (takes_index(import->row->op)) OG_TRY(index_check(import, out->in[1]));
   return og_numbers_convert(import, out);
 }

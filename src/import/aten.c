@@ -454,9 +454,26 @@ og_status og_import_batch_norm_backward(og_import *import) {
 
 // --- Contractions ------------------------------------------------------------
 
+// ATen refuses a factor that a narrow type of integers lacks.
+static og_status factor_check(og_import *import, const char *name) {
+  const opgraft_arg *factor = og_arg_find(import, -1, name);
+  const og_dtype to = import->record->results[0].dtype;
+  if (factor == NULL || og_dtype_class(to) != OG_CLASS_I64 || to.bits == 64 ||
+      (factor->kind == OPGRAFT_ARG_INT && (factor->i == 0 || factor->i == 1)))
+    return OG_OK;
+  return og_give_up(import, "a factor may not fit its tensor's type");
+}
+
+og_status og_import_index_add(og_import *import) {
+  OG_TRY(factor_check(import, "alpha"));
+  return og_import_plain(import);
+}
+
 // ATen reads no factors of a product that does not count, of which one may be
 // a NaN; in a batch its size decides.
 og_status og_import_addmm(og_import *import) {
+  OG_TRY(factor_check(import, "beta"));
+  OG_TRY(factor_check(import, "alpha"));
   const opgraft_arg *alpha = og_arg_find(import, -1, "alpha");
   if (alpha != NULL && (alpha->kind == OPGRAFT_ARG_FLOAT
                             ? alpha->f == 0

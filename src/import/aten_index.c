@@ -174,8 +174,10 @@ og_status og_import_index_along(og_import *import) {
   OG_TRY(dim_read(import, og_arg_at(import, 1), info->ndim > 0 ? info->ndim : 1,
                   &dim));
   if (index == NULL || index->kind != OPGRAFT_ARG_VALUE ||
-      value_of(import, index->value)->ndim != 1)
-    return og_give_up(import, "its index is not a vector");
+      value_of(import, index->value)->ndim != 1 ||
+      value_of(import, index->value)->dtype.code != OG_CODE_INT ||
+      value_of(import, index->value)->dtype.bits != 64)
+    return og_give_up(import, "its index is not a vector of i64");
   const og_value value = *value_of(import, args.in[1]);
   if (value.kind == OG_VALUE_LITERAL)
     OG_TRY(og_emit_new(import, OG_IR_copy, &args.in[1], 1, NULL, info->dtype, 0,
@@ -267,19 +269,39 @@ static og_status start_read(og_import *import, const opgraft_arg *arg,
   return size_make(import, OG_SIZE_MIN, *out, length, out);
 }
 
+// Whether what a slice of these known sizes takes is not the piece's length,
+// which ATen refuses and its shape function does not.
+static bool is_misfit(og_import *import, const part *p, int32_t dim,
+                      opgraft_size start, opgraft_size stop,
+                      opgraft_size step) {
+  const og_sizes *sizes = &import->graph->sizes;
+  const og_value *piece = value_of(import, p->piece);
+  int64_t from, to, by, found;
+  if (!og_size_get(sizes, start, &from) || !og_size_get(sizes, stop, &to) ||
+      !og_size_get(sizes, step, &by) ||
+      !og_size_get(sizes, piece->shape[dim], &found) || by < 1)
+    return false;
+  return found != (to > from ? (to - from + by - 1) / by : 0);
+}
+
 // slice_scatter(x, src, dim=0, start, end, step=1) and
 // slice_backward(grad, sizes, dim, start, end, step).
 og_status og_import_slice_scatter(og_import *import) {
   part p;
   int32_t dim = 0;
-  opgraft_size start, step = OG_SIZE_ONE;
+  opgraft_size start, stop, step = OG_SIZE_ONE;
   const opgraft_value_info *info = &import->record->results[0];
   OG_TRY(part_begin(import, &p));
   OG_TRY(dim_read(import, og_arg_find(import, 2, "dim"), info->ndim, &dim));
+  stop = info->shape[dim];
+  const opgraft_arg *end = og_arg_find(import, 4, "end");
+  if (end != NULL) OG_TRY(start_read(import, end, info->shape[dim], &stop));
   OG_TRY(start_read(import, og_arg_find(import, 3, "start"), info->shape[dim],
                     &start));
   const opgraft_arg *given = og_arg_find(import, 5, "step");
   if (given != NULL) OG_TRY(og_arg_size(import, given, &step));
+  if (is_misfit(import, &p, dim, start, stop, step))
+    return og_give_up(import, "what it writes has another length");
   OG_TRY(multiply(import, start, p.strides[dim], &p.offset));
   OG_TRY(multiply(import, step, p.strides[dim], &p.strides[dim]));
   return part_emit(import, &p, p.strides, info->ndim);
