@@ -55,7 +55,7 @@ def linear_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def with_linear(gm: Any, inputs: Any) -> Any:
     """aot_eager, with matrix products by torch's own kernel of linear layers:
-    the bits that differ then from eager are none that torch promises."""
+    torch does not promise the bits that differ from eager then."""
     def graph_change(graph: Any, _: Any) -> Any:
         for node in graph.graph.find_nodes(
                 op="call_function", target=torch.ops.aten.mm.default):
