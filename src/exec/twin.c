@@ -235,6 +235,7 @@ og_status og_twin_run(const og_call *call) {
   og_float_env_set(env);
   pthread_mutex_unlock(&twin->lock);
   if (status == OG_OK) return OG_OK;
-  return og_fail(call, status,
-                 error.code != OG_OK ? error.text : opgraft_status_text(status));
+  return og_fail(
+      call, status,
+      error.code != OG_OK ? error.text : opgraft_status_text(status));
 }
