@@ -127,8 +127,7 @@ static void call_move(const fused *s, og_loop_call *call) {
                    og_rows_strides(&s->rows, s->in_count + r)[outer];
 }
 
-// --- Operands that are turned
-// -------------------------------------------------
+// --- Operands that are turned ------------------------------------------------
 
 static void call_turn(const fused *s, int32_t worker, og_loop_call *call) {
   char *to = s->scratch + worker * s->worker_bytes + s->turned_at;
