@@ -566,8 +566,6 @@ const char *og_loop_encode(const og_loop_spec *spec,
                   .spec = spec,
                   .l = lowered,
                   .has_wide = isa >= OG_ISA_AVX512};
-  for (int32_t k = 0; k < spec->input_count; ++k)
-    if (spec->inputs[k].form == OG_LOOP_STRIDED) return "an input is strided";
   x->arena = arena;
   if (!encoder_init(&e)) return "out of memory";
   frame_make(&e);

@@ -123,7 +123,7 @@ static const char prelude[] =
     "typedef struct og_loop_call {\n"
     "  int64_t width, rows, blocks;\n"
     "  const void *in[32];\n"
-    "  int64_t in_row_bytes[32], in_block_bytes[32], in_step_bytes[32];\n"
+    "  int64_t in_row_bytes[32], in_block_bytes[32];\n"
     "  void *out[16];\n"
     "  int64_t out_row_bytes[16], out_block_bytes[16];\n"
     "  void *scratch;\n"

@@ -110,13 +110,10 @@ static int64_t row_offset(const machine *m, int64_t row_bytes,
 static void load(const machine *m, int32_t input, int64_t from, int64_t n,
                  og_loop_lane *out) {
   const og_loop_memory memory = m->lowered->in_memory[input];
-  int64_t step = og_loop_memory_bytes(memory);
   const char *at = (const char *)m->call->in[input] +
                    row_offset(m, m->call->in_row_bytes[input],
                               m->call->in_block_bytes[input]);
-  if (m->spec->inputs[input].form == OG_LOOP_STRIDED)
-    step = m->call->in_step_bytes[input];
-  og_loop_lanes_load(memory, n, at + from * step, step, out);
+  og_loop_lanes_load(memory, n, at + from * og_loop_memory_bytes(memory), out);
 }
 
 static void compute(const machine *m, int32_t value, int64_t from, int64_t n) {

@@ -106,23 +106,20 @@ og_loop_lane og_loop_lanes_join(og_loop_reduction kind,
 
 // --- Memory ------------------------------------------------------------------
 
-#define LOAD(T, result, value)                                 \
-  for (int64_t i = 0; i < n; ++i) {                            \
-    T x;                                                       \
-    memcpy(&x, (const char *)from + i * step_bytes, sizeof x); \
-    out[i].result = value;                                     \
-  }                                                            \
+#define LOAD(T, result, value)                                       \
+  for (int64_t i = 0; i < n; ++i) {                                  \
+    T x;                                                             \
+    memcpy(&x, (const char *)from + (size_t)i * sizeof x, sizeof x); \
+    out[i].result = value;                                           \
+  }                                                                  \
   break;
 
 void og_loop_lanes_load(og_loop_memory memory, int64_t n, const void *from,
-                        int64_t step_bytes, og_loop_lane *out) {
-  if (memory == OG_LOOP_32 && step_bytes == 4) {
-    memcpy(out, from, (size_t)n * sizeof *out);
-    return;
-  }
+                        og_loop_lane *out) {
   switch (memory) {
     case OG_LOOP_32:
-      LOAD(uint32_t, u, x)
+      memcpy(out, from, (size_t)n * sizeof *out);
+      break;
     case OG_LOOP_ZERO16:
       LOAD(uint16_t, u, x)
     case OG_LOOP_SIGN16:

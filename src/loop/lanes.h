@@ -24,7 +24,7 @@ og_loop_lane og_loop_lanes_join(og_loop_reduction kind,
 
 // Between memory and lanes; `from` and `to` need no alignment.
 void og_loop_lanes_load(og_loop_memory memory, int64_t n, const void *from,
-                        int64_t step_bytes, og_loop_lane *out);
+                        og_loop_lane *out);
 void og_loop_lanes_store(og_loop_memory memory, int64_t n,
                          const og_loop_lane *from, void *to);
 

@@ -21,9 +21,8 @@ typedef struct og_loop_code og_loop_code;
 
 // How an operand's elements lie in a row.
 typedef enum og_loop_form {
-  OG_LOOP_RUN,      // one after the other
-  OG_LOOP_ROW,      // one for the row
-  OG_LOOP_STRIDED,  // step_bytes apart; the interpreter's, and inputs only
+  OG_LOOP_RUN,  // one after the other
+  OG_LOOP_ROW,  // one for the row
 } og_loop_form;
 
 typedef struct og_loop_operand {
@@ -82,7 +81,6 @@ typedef struct og_loop_call {
   const void *in[OG_LOOP_INPUTS_MAX];
   int64_t in_row_bytes[OG_LOOP_INPUTS_MAX];    // 0: the same row every time
   int64_t in_block_bytes[OG_LOOP_INPUTS_MAX];  // besides, after a block's rows
-  int64_t in_step_bytes[OG_LOOP_INPUTS_MAX];   // of OG_LOOP_STRIDED
   void *out[OG_LOOP_OUTPUTS_MAX];
   int64_t out_row_bytes[OG_LOOP_OUTPUTS_MAX];
   int64_t out_block_bytes[OG_LOOP_OUTPUTS_MAX];

@@ -45,23 +45,21 @@ static uint64_t to_unsigned(double v, int bits) {
   X(OG_CODE_UINT, 64, uint64_t, v, to_unsigned(v, 64))           \
   X(OG_CODE_BOOL, 8, uint8_t, v, v != 0)
 
-#define LOAD(code, bits, T, value, element)                \
-  case code << 8 | bits:                                   \
-    for (int64_t i = 0; i < n; ++i) {                      \
-      T v;                                                 \
-      memcpy(&v, (const char *)from + i * step, sizeof v); \
-      to[i] = (RESULT)(value);                             \
-    }                                                      \
+#define LOAD(code, bits, T, value, element)                            \
+  case code << 8 | bits:                                               \
+    for (int64_t i = 0; i < n; ++i) {                                  \
+      T v;                                                             \
+      memcpy(&v, (const char *)from + (size_t)i * sizeof v, sizeof v); \
+      to[i] = (RESULT)(value);                                         \
+    }                                                                  \
     break;
 #define RESULT double
-static void load_f64(og_dtype dtype, int64_t n, const void *from, int64_t step,
-                     double *to) {
+static void load_f64(og_dtype dtype, int64_t n, const void *from, double *to) {
   switch (dtype.code << 8 | dtype.bits) { ELEMENTS(LOAD) }
 }
 #undef RESULT
 #define RESULT int64_t
-static void load_i64(og_dtype dtype, int64_t n, const void *from, int64_t step,
-                     int64_t *to) {
+static void load_i64(og_dtype dtype, int64_t n, const void *from, int64_t *to) {
   switch (dtype.code << 8 | dtype.bits) { INTEGERS(LOAD) }
 }
 #undef RESULT
@@ -132,16 +130,14 @@ static void input_load(const plain *p, int32_t input, int64_t n, void *to) {
   const og_loop_call *call = p->call;
   const og_loop_operand *operand = &p->inputs[input];
   const bool is_row = operand->form == OG_LOOP_ROW;
-  const int64_t step = operand->form == OG_LOOP_STRIDED
-                           ? call->in_step_bytes[input]
-                           : (int64_t)og_dtype_bytes(operand->dtype);
+  const int64_t item = (int64_t)og_dtype_bytes(operand->dtype);
   const char *at = (const char *)call->in[input] +
                    p->row * call->in_row_bytes[input] +
-                   (is_row ? 0 : p->from * step);
+                   (is_row ? 0 : p->from * item);
   if (p->class == OG_CLASS_F64)
-    load_f64(operand->dtype, is_row ? 1 : n, at, step, to);
+    load_f64(operand->dtype, is_row ? 1 : n, at, to);
   else
-    load_i64(operand->dtype, is_row ? 1 : n, at, step, to);
+    load_i64(operand->dtype, is_row ? 1 : n, at, to);
   if (is_row) fill(to, to, n);
 }
 

@@ -22,10 +22,8 @@ static const og_dtype types[] = {
 
 static og_loop_operand draw_operand(bytes *in) {
   const uint32_t draw = take(in, 64);
-  const og_loop_operand operand = {types[draw % 8], draw >= 56 ? OG_LOOP_STRIDED
-                                                    : draw >= 40 ? OG_LOOP_ROW
-                                                                 : OG_LOOP_RUN};
-  return operand;
+  return (og_loop_operand){types[draw % 8],
+                           draw >= 40 ? OG_LOOP_ROW : OG_LOOP_RUN};
 }
 
 static int64_t bytes_of(const og_loop_operand *operand, int64_t width) {
@@ -48,7 +46,6 @@ static void run(const og_loop *loop, const og_loop_spec *spec, int64_t width,
   if (call.scratch == NULL) abort();
   for (int k = 0; k < IN; ++k) {
     call.in_row_bytes[k] = bytes_of(&spec->inputs[k], width);
-    call.in_step_bytes[k] = spec->inputs[k].dtype.bits / 8;
     call.in[k] = exact(call.in_row_bytes[k]);
     if (spec->inputs[k].dtype.code == OG_CODE_BOOL)
       memset((void *)call.in[k], 1, (size_t)(ROWS * call.in_row_bytes[k]));
@@ -108,10 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bytes in = {data, size};
   og_loop_operand inputs[IN], outputs[OUT];
   for (int k = 0; k < IN; ++k) inputs[k] = draw_operand(&in);
-  for (int k = 0; k < OUT; ++k) {
-    outputs[k] = draw_operand(&in);
-    if (outputs[k].form == OG_LOOP_STRIDED) outputs[k].form = OG_LOOP_RUN;
-  }
+  for (int k = 0; k < OUT; ++k) outputs[k] = draw_operand(&in);
   const int64_t width = take(&in, 40);
   char *text = (char *)malloc(in.left + 1);
   if (text == NULL) abort();

@@ -292,49 +292,6 @@ TEST(programs_of_models_by_the_encoder) {
   if (og_isa_used() >= OG_ISA_AVX512) run_all(OG_ISA_AVX512, true);
 }
 
-// Every third element, from the last to the first.
-TEST(strided_inputs_are_interpreted) {
-  const og_loop_operand in = {loop_f32, OG_LOOP_STRIDED};
-  const og_loop_operand out = {loop_f32, OG_LOOP_RUN};
-  const og_loop_spec spec = {.text = "y0 = x0 * 2",
-                             .inputs = &in,
-                             .outputs = &out,
-                             .input_count = 1,
-                             .output_count = 1,
-                             .isa = og_isa_used()};
-  enum { WIDTH = 300 };
-  float from[ROWS * 3 * WIDTH], to[ROWS * WIDTH];
-  og_loop *loop = NULL;
-  og_loop_info info;
-  opgraft_error error;
-  og_loop_call call = {.width = WIDTH, .rows = ROWS, .blocks = 1};
-  og_loop_code *code = og_loop_code_create();
-  REQUIRE(code != NULL);
-  REQUIRE(og_loop_create(&spec, code, &loop, &error) == OG_OK);
-  og_loop_code_seal(code);
-  og_loop_describe(loop, &info);
-  CHECK_STR(info.by, "interpreter");
-  if (og_isa_used() >= OG_ISA_AVX2)
-    CHECK_STR(info.reason, "an input is strided");
-  call.scratch = og_alloc_aligned(64, og_loop_scratch_bytes(loop, WIDTH));
-  REQUIRE(call.scratch != NULL);
-  for (int i = 0; i < ROWS * 3 * WIDTH; ++i) from[i] = (float)i;
-  call.in[0] = from + 3 * (WIDTH - 1);
-  call.in_step_bytes[0] = -3 * (int64_t)sizeof(float);
-  call.in_row_bytes[0] = 3 * WIDTH * (int64_t)sizeof(float);
-  call.out[0] = to;
-  call.out_row_bytes[0] = WIDTH * (int64_t)sizeof(float);
-  og_loop_run(loop, &call);
-  for (int r = 0; r < ROWS; ++r)
-    for (int i = 0; i < WIDTH; ++i)
-      if (!CHECK_EQ(to[r * WIDTH + i], 2 * 3 * (r * WIDTH + WIDTH - 1 - i)))
-        goto done;
-done:
-  og_free(call.scratch);
-  og_loop_destroy(loop);
-  og_loop_code_destroy(code);
-}
-
 // Whether any mapping of the process may be written and executed at once.
 static bool is_any_page_both(void) {
   char line[512];
@@ -406,7 +363,6 @@ TEST(create_frees_what_it_made) {
 
 TEST_MAIN("loop_run", CASE_NO_FAULTS(programs_of_models_by_the_interpreter),
           CASE_NO_FAULTS(programs_of_models_by_the_encoder),
-          CASE_NO_FAULTS(strided_inputs_are_interpreted),
           CASE_NO_FAULTS(no_page_is_writable_and_executable),
           CASE_NO_FAULTS(code_that_is_not_sealed_is_interpreted),
           CASE(create_frees_what_it_made))

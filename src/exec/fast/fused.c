@@ -92,7 +92,6 @@ static void call_fill(const fused *s, int64_t row, span of, int64_t at,
   for (int32_t i = 0; i < s->in_count; ++i) {
     const int64_t step = s->rows.step[i];
     call->in[i] = (const char *)s->in[i] + offsets[i] + at * step;
-    call->in_step_bytes[i] = step;
     moves_of(s, i, of.rows, &call->in_row_bytes[i], &call->in_block_bytes[i]);
   }
   for (int32_t r = 0; r < s->out_count; ++r) {
@@ -224,13 +223,10 @@ static og_status run_elements(void *state, const og_run *run) {
 
 // --- Preparing ---------------------------------------------------------------
 
-static og_loop_form form_of(const fused *s, int32_t k, const og_tensor *tensor,
-                            bool is_row) {
-  const int64_t step = s->rows.step[k];
-  if (is_row) return OG_LOOP_ROW;
-  return s->rows.width <= 1 || step == (int64_t)og_dtype_bytes(tensor->dtype)
-             ? OG_LOOP_RUN
-             : OG_LOOP_STRIDED;
+// Whether a row's elements are not one after the other.
+static bool is_apart(const fused *s, int32_t k, const og_tensor *tensor) {
+  return s->rows.width > 1 &&
+         s->rows.step[k] != (int64_t)og_dtype_bytes(tensor->dtype);
 }
 
 // Where rows need not be kept, what does not move along one is one element.
@@ -241,11 +237,9 @@ static void inputs_describe(const og_prep *prep, fused *s,
                             ? meaning->is_row_input[i]
                             : s->rows.step[i] == 0 && s->rows.width > 1;
     out[i].dtype = prep->in[i]->dtype;
-    out[i].form = form_of(s, i, prep->in[i], is_row);
+    out[i].form = is_row ? OG_LOOP_ROW : OG_LOOP_RUN;
     s->item[i] = (int64_t)og_dtype_bytes(prep->in[i]->dtype);
-    if (out[i].form != OG_LOOP_STRIDED) continue;
-    out[i].form = OG_LOOP_RUN;
-    s->turned |= 1u << i;
+    if (!is_row && is_apart(s, i, prep->in[i])) s->turned |= 1u << i;
   }
 }
 
@@ -261,10 +255,10 @@ static void turns_cut(fused *s) {
 static bool outputs_describe(const og_prep *prep, const fused *s,
                              const og_fused *meaning, og_loop_operand *out) {
   for (int32_t r = 0; r < s->out_count; ++r) {
+    const bool is_row = meaning->is_row_result[r];
     out[r].dtype = prep->out[r]->dtype;
-    out[r].form =
-        form_of(s, s->in_count + r, prep->out[r], meaning->is_row_result[r]);
-    if (out[r].form == OG_LOOP_STRIDED) return false;
+    out[r].form = is_row ? OG_LOOP_ROW : OG_LOOP_RUN;
+    if (!is_row && is_apart(s, s->in_count + r, prep->out[r])) return false;
   }
   return true;
 }
