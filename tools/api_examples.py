@@ -15,7 +15,8 @@ PAGES = {"start": "Your first operator", "embedding": "Embedding in C",
          "lists": "Lists", "moving": "Moving", "numerics": "Numerics",
          "serving": "Serving", "testing": "Testing", "threads": "Threads",
          "types": "Types", "wrong-number": "A wrong number",
-         "adopt": "Adopt callables", "abi": "ABI"}
+         "adopt": "Adopt callables", "adopt-c": "Adopt C and C++",
+         "adopt-python": "Adopt Python callables", "abi": "ABI"}
 STATEMENT_LINES = 8
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.S | re.M)
 FOLDERS = ("examples", "tests/errors", "tests/findings", "tests/unit",

@@ -24,7 +24,8 @@ WHOLE = {
                     "tests/docs/test_guides.py"),
     **dict.fromkeys(("start", "wrong-number"), "tests/docs/test_start.py"),
     "README": "tests/packaging/test_readme.py",
-    "adopt": "tests/python/adopt/test_docs.py",
+    **dict.fromkeys(("adopt", "adopt-python", "adopt-c", "adopt-errors"),
+                    "tests/python/adopt/test_docs.py"),
     "errors": "tests/docs/test_errors.py",
     "findings": "tests/cli/test_findings.py",
     "formulas": "tests/python/ops/test_formulas.py",
@@ -74,6 +75,7 @@ ELSEWHERE = {
     **{("vllm", begin): ("vLLM has an environment of its own",
                          "integrations/vllm/tests/test_truth.py")
        for begin in ("python3 -m venv serving", "vllm serve", "curl",
+                     "VLLM_CPU_OMP_THREADS_BIND",
                      "python integrations", "from vllm import LLM")},
     ("precision", "from opgraft import gguf"): (
         "the file is the reader's", "tests/python/ops/test_gguf.py"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/adopt.md: every example runs as it stands, one after the other."""
+"""The pages of adoption: every example runs as it stands, one after the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import sysconfig
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-TEXT = (ROOT / "docs/adopt.md").read_text()
+PAGES = ("adopt", "adopt-python", "adopt-c", "adopt-errors")
+TEXTS = {name: (ROOT / f"docs/{name}.md").read_text() for name in PAGES}
+TEXT = "\n".join(TEXTS.values())
 
 
 def build(folder: pathlib.Path) -> None:
@@ -41,11 +43,12 @@ def test_every_example(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "ext", raising=False)
     space: dict[str, object] = {"__name__": "adopt_md"}
-    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.S)
-    assert len(blocks) >= 19
-    for block in blocks:
-        line = TEXT[:TEXT.index(block)].count("\n")
-        exec(compile("\n" * line + block, "docs/adopt.md", "exec"), space)
+    assert len(re.findall(r"```python\n", TEXT)) >= 19
+    for name, text in TEXTS.items():
+        for found in re.finditer(r"```python\n(.*?)```", text, re.S):
+            line = text[:found.start(1)].count("\n")
+            exec(compile("\n" * line + found[1], f"docs/{name}.md", "exec"),
+                 space)
 
 
 def test_paragraphs_are_short() -> None:
