@@ -209,6 +209,12 @@ def summarise(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def contradicting(outcomes: list[dict[str, Any]]) -> dict[str, int]:
+    """Of those that are wrong by what they declare and compute themselves."""
+    return count([o for o in outcomes if o["kind"] != "right"
+                  and o["case"].split("/")[1] not in expected.ANOTHER])
+
+
 def share(part: int, whole: int) -> str:
     return f"{part} of {whole} ({100 * part / whole:.0f} %)" if whole else "-"
 
@@ -267,6 +273,10 @@ def main() -> int:
         scores[mode] = summarise(outcomes[mode])
         print_cases(outcomes[mode], options.verbose)
         print_score(mode, scores[mode])
+        if mode == "alone":
+            own = scores[mode]["contradicting"] = contradicting(outcomes[mode])
+            print("alone, of those that contradict themselves: found "
+                  + share(own["found"], own["of"]))
     not_checked = sum(s["not_checked"] for s in scores.values())
     if not_checked:
         print(f"{not_checked} not checked, so nothing is written: a reference "
