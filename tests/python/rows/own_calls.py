@@ -153,6 +153,17 @@ CALLS: dict[str, Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]]] = {
         ((torch.full((1, 4, 4), -float("inf")), [2, 3]), {})],
     "true_divide.Tensor": lambda: [
         ((r(3, 4), r(4)), {}), ((i(3, 4), i(4, low=1)), {})],
+    "upsample_nearest2d.default": lambda: [
+        ((r(2, 3, 5, 4), [n, 7], scale, scale), {})
+        for n in (3, 9) for scale in (None, 1.7)],
+    "upsample_nearest2d.vec": lambda: [
+        ((r(2, 3, 5, 4), [3, 9], None), {}), ((r(2, 3, 5, 4), None, [1.7, 0.6]), {})],
+    "upsample_bilinear2d.vec": lambda: [
+        ((r(2, 3, 5, 4), *size, factors), {}) for align in (False, True)
+        for size, factors in ((([3, 9], align), None), ((None, align), [1.7, 0.6]))],
+    "upsample_bicubic2d.vec": lambda: [
+        ((r(2, 3, 5, 4), *size, factors), {}) for align in (False, True)
+        for size, factors in ((([3, 9], align), None), ((None, align), [1.7, 0.6]))],
     "upsample_bicubic2d.default": lambda: [
         ((r(2, 3, 5, 4), [n, 7], align, scale, scale), {})
         for n in (3, 9) for align in (False, True) for scale in (None, 1.7)]

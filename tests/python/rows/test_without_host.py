@@ -44,6 +44,9 @@ LEFT = {
     "convolution.default": "it takes tensors of a float type here",
     "avg_pool2d.default": "it takes tensors of a float type here",
     "max_pool2d_with_indices.default": "it takes tensors of a float type here",
+    "upsample_bilinear2d.default": "it takes tensors of a float type here",
+    "addmm.default": "a factor may not fit its tensor's type",
+    "index_add.default": "a factor may not fit its tensor's type",
 }
 
 
@@ -181,6 +184,9 @@ GRAPHS = {
     "log_sigmoid_backward": (
         "%g: f32[9], %x: f32[9]", "f32[9]", "(%g, %x)",
         lambda g, x: g * torch.sigmoid(-x)),
+    "interleave": (
+        "%x: f32[2, 6, 5]", "f32[2, 3, 9]", "(%x; stride=[2], padding=[1])",
+        lambda x: x.view(2, 3, 2, 5).flip(2).mT.flatten(2)[:, :, 1:]),
     "size": ("%x: f32[s0]", "i64[]", "(; value=s0*2)",
              lambda x: torch.tensor(2 * len(x))),
 }
@@ -192,7 +198,8 @@ def test_operator_without_a_row(op: str, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "row.og"
     path.write_text(f"graph g({inputs}) {{\n  %y: {result} = {op}{operands}\n"
                     "  return %y\n}\n")
-    tensors = [torch.randn(9) for _ in range(inputs.count("%"))]
+    tensors = [torch.randn([int(n) for n in shape.replace("s0", "9").split(",")])
+               for shape in re.findall(r"f32\[([^]]*)\]", inputs)]
     words = [program(), "run", str(path), "--out", str(tmp_path / "y.npy")]
     for k, x in enumerate(tensors):
         to_file(x, tmp_path / f"{k}.npy")
