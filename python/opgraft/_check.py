@@ -21,7 +21,7 @@ from typing import Any, Callable
 
 from . import _C
 from ._adopt import adopted, build, torch_ops
-from ._load.module import Module
+from ._load.module import Module, modules
 
 _BAR = 30  # columns
 
@@ -95,8 +95,9 @@ def check(
     device: str | os.PathLike[str] | None = None,
     device_options: str | None = None,
 ) -> Report:
-    """Tries an adopted operator, a module's, or one of torch.ops that
-    opgraft.adopt completed, and says what is wrong.
+    """Tries an adopted operator, a module, that of one of its functions or of a
+    formula, or an operator of torch.ops that opgraft.adopt completed, and says
+    what is wrong.
 
     Sampled shapes, types and layouts by its rules, each call in a process of
     its own with guarded memory: undeclared mutation, aliasing, what is read or
@@ -105,7 +106,7 @@ def check(
     one operator. `torch`: also PyTorch's opcheck and gradcheck, and equal
     values by every road, eager and compiled.
 
-    ValueError for what opgraft.adopt did not return. What is wrong is not raised:
+    ValueError for any other function. What is wrong is not raised:
     the report is false.
 
     `device`: the file of a device driver. The kernels of a module's file for
@@ -135,8 +136,7 @@ def check(
     if torch_ops.is_operator(function):
         return _completed(function, seed=seed, calls=calls, limit=limit,
                           torch=torch)
-    m = function if isinstance(function, Module) else (
-        adopted.module_of(function))
+    m = function if isinstance(function, Module) else _module_of(function)
     report = Report(m.name)
     bar = _Bar()
     try:
@@ -146,6 +146,14 @@ def check(
     finally:
         bar.clear()
     return report
+
+
+def _module_of(function: Callable[..., Any]) -> Module:
+    """That of an adopted operator, or of a module's function."""
+    for m in modules():
+        if any(own is function for own in m._functions.values()):
+            return m
+    return adopted.module_of(function)
 
 
 def _completed(op: Any, **how: Any) -> Report:

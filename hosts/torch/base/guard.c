@@ -104,6 +104,12 @@ bool guard_is_quiet(void) {
   return shim.function_stack_length() == 0;
 }
 
+bool guard_modes(uint64_t *out) {
+  if (UNLIKELY(!learnt.has_words)) return false;
+  *out = words_get()[0];
+  return true;
+}
+
 bool guard_is_plain(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   if (UNLIKELY(type != guard_tensor_type && type != guard_parameter_type))

@@ -13,6 +13,9 @@ extern PyTypeObject *guard_tensor_type, *guard_parameter_type;
 // Whether the fast path may look at the arguments at all: no mode, transform
 // or tracer is in play on this thread.
 bool guard_is_quiet(void);
+// What tells this thread's modes (inference, say) apart; false where that is
+// not known. Without the interpreter lock, too.
+bool guard_modes(uint64_t *out);
 // A plain strided CPU tensor: exact type, no lazy negation or conjugation, no
 // wrapper of any kind.
 bool guard_is_plain(PyObject *object);

@@ -41,6 +41,7 @@ struct node_state {
   int32_t in_count, out_count;
   stable_value *stack;
   pthread_t owner;  // whose handles these are
+  uint64_t modes;   // of the thread, when they were made
   pool memory;
 };
 
@@ -110,9 +111,12 @@ static bool is_to_give(const opgraft_node_call *node, int32_t index) {
 
 static bool all_refresh(node_state *state, const opgraft_node_call *node) {
   const pthread_t self = pthread_self();
-  if (UNLIKELY(!pthread_equal(state->owner, self))) {
+  uint64_t modes = 0;
+  if (UNLIKELY(!guard_modes(&modes) || modes != state->modes ||
+               !pthread_equal(state->owner, self))) {
     handles_drop(state);
     state->owner = self;
+    state->modes = modes;
   }
   for (int32_t i = 0; i < state->in_count; ++i)
     if (node->in[i] != NULL && !bound_refresh(&state->in[i], node->in[i]))

@@ -166,5 +166,7 @@ def is_adopted(function: Any) -> bool:
 def module_of(function: Any) -> AdoptedModule:
     found = _functions.get(id(function))
     if found is None:
-        raise ValueError(f"{function!r} is not what opgraft.adopt returned")
+        raise ValueError(
+            f"{function!r} is not what opgraft.adopt, opgraft.define or a module "
+            "gave")
     return found

@@ -269,11 +269,14 @@ def compile_kept(gm: torch.fx.GraphModule, kind: str, options: Options,
 
 def _as_called(gm: torch.fx.GraphModule, example_inputs: list[Any]
                ) -> list[Any]:
-    """Dynamo traces a number that it lifts (of `random`, say) in the default
-    type, and gives it with all its digits."""
+    """Dynamo traces a number of `random` in the default type, and gives it with
+    all its digits. What NumPy made, it gives as it is."""
+    from torch._dynamo.source import RandomValueSource
+
     nodes = gm.graph.find_nodes(op="placeholder")
     return [
-        x.double() if getattr(n.meta.get("grapharg"), "pass_arg_as_tensor", False)
+        x.double() if isinstance(getattr(n.meta.get("grapharg"), "source", None),
+                                 RandomValueSource)
         and x.is_floating_point() else x
         for n, x in zip(nodes, example_inputs, strict=True)]
 

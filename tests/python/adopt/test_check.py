@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import opgraft
+from opgraft import ops
 
 ONE = dict(schema="f(Tensor x) -> Tensor", shape="x[*N] -> [*N]",
            dtype="x: f32 -> x")
@@ -113,6 +114,14 @@ def test_a_callable_that_crashes_or_does_not_end():
     for fn, kind in ((crashes, "crash"), (spins, "timeout")):
         report = check(opgraft.adopt(fn, **ONE, name=f"ends::{kind}"))
         assert {f.kind for f in report.faults} == {kind}, str(report)
+
+
+def test_functions_of_modules_and_formulas():
+    square = opgraft.define("check_square(Tensor x) -> Tensor", row="x * x")
+    report = opgraft.check(square, calls=4)
+    assert report and {"check_square"} <= set(report.tried)
+    report = opgraft.check(ops.silu_and_mul, calls=2, torch=False)
+    assert "silu_and_mul" in report.tried
 
 
 def test_what_is_not_adopted():

@@ -9,6 +9,7 @@ import itertools
 import random
 from typing import Any, Callable
 
+import numpy as np
 import pytest
 import torch
 from torch.autograd import forward_ad
@@ -381,6 +382,31 @@ RANDOM: dict[str, Callable[[T], Any]] = {
     "filled": lambda x: torch.full((2,), random.uniform(0, 1)) + x,
     "given": lambda x: (x + 1, random.uniform(0, 1)),
 }
+
+
+ARRAYS = [np.ones(3, code) for code in ("f2", "f4", "f8", "i4", "i8", "u1", "?",
+                                        "c8")]
+ARRAYS += [np.array(2.5, "f4"), np.float32(2.5), np.float16(2.5), np.float64(2.5),
+           np.int32(3)]
+FROM_NUMPY: dict[str, Callable[[Any], Any]] = {
+    "arithmetic": lambda a: a * 2, "function": lambda a: np.sin(a) + 1,
+    "as a tensor": lambda a: torch.as_tensor(a) * 2,
+    "beside a tensor": lambda a: torch.ones(3) * a}
+
+
+@pytest.mark.parametrize("dynamic", [None, True], ids=["", "dynamic"])
+@pytest.mark.parametrize("name", FROM_NUMPY)
+def test_what_numpy_made(name: str, dynamic: bool | None) -> None:
+    """Arrays and NumPy's numbers have the type that they have."""
+    for given in ARRAYS:
+        def run(backend: str) -> Any:
+            torch._dynamo.reset()
+            return torch.compile(FROM_NUMPY[name], backend=backend,
+                                 dynamic=dynamic)(given)
+
+        wanted, found = run("aot_eager"), run("opgraft")
+        assert type(found) is type(wanted) and found.dtype == wanted.dtype
+        np.testing.assert_allclose(np.asarray(found), np.asarray(wanted))
 
 
 @pytest.mark.parametrize("name", RANDOM)

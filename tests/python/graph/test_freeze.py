@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import pathlib
@@ -180,6 +181,17 @@ class Recurrent(nn.Module):
         for step in x:
             h, c = self.cell(step, (h, c))
         return h, c
+
+
+@pytest.mark.parametrize("first, then", list(itertools.permutations(
+    [torch.enable_grad, torch.no_grad, torch.inference_mode], 2)))
+def test_a_frozen_call_in_one_mode_and_another(first: Any, then: Any) -> None:
+    """Nodes that ATen runs keep no tensor of a mode that has ended."""
+    x = torch.randn(3, 8, 8)
+    f = opgraft.freeze(lambda x: torch.linalg.qr(x)[0].mean(1), (x,))
+    for mode in (first, then, first):
+        with mode():
+            torch.testing.assert_close(f(x), torch.linalg.qr(x)[0].mean(1))
 
 
 def test_arenas_are_as_small_as_they_can_be() -> None:
