@@ -4,6 +4,9 @@
 //
 //   cc run.c $(pkg-config --cflags --libs opgraft_graph) -o run
 //   ./run model.og x.npy y.npy
+//
+// Where opgraft came by pip, PKG_CONFIG_PATH is lib/pkgconfig in the folder
+// that `opgraft info --prefix` prints, and -Wl,-rpath, takes its lib.
 
 #include <opgraft/graph_file.h>
 #include <opgraft/npy.h>
@@ -25,7 +28,9 @@ static og_status model_open(const char *path, opgraft_executable **out_model,
     fprintf(stderr, "%s: expected one input and one output\n", path);
     exit(2);
   }
-  status = opgraft_graph_finish(graph, NULL, error);
+  const opgraft_options options = {.struct_size = sizeof options,
+                                   .flags = OPGRAFT_OPTION_MAX_AUTOTUNE};
+  status = opgraft_graph_finish(graph, &options, error);
   if (status == OG_OK)
     status = opgraft_executable_create(graph, &host, out_model, error);
   opgraft_graph_release(graph);  // the executable keeps it

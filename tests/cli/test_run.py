@@ -273,8 +273,8 @@ def test_limits_are_the_callers(program: Program) -> None:
     run = ["run", "m.og", "--in", "x.npy"]
     program.ok(*run)
     assert "--max-bytes" in program.fails(2, *run, "--max-bytes", "1000000")
-    program.ok(*run, "--max-bytes", "5000000", "--max-work", "4")
-    assert "the limit is 3" in program.fails(2, *run, "--max-work", "3")
+    program.ok(*run, "--max-bytes", "5000000", "--max-work", "6")
+    assert "the limit is 5" in program.fails(2, *run, "--max-work", "5")
 
 
 MATMUL = """\

@@ -398,13 +398,13 @@ FROM_NUMPY: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", FROM_NUMPY)
 def test_what_numpy_made(name: str, dynamic: bool | None) -> None:
     """Arrays and NumPy's numbers have the type that they have."""
-    for given in ARRAYS:
-        def run(backend: str) -> Any:
-            torch._dynamo.reset()
-            return torch.compile(FROM_NUMPY[name], backend=backend,
-                                 dynamic=dynamic)(given)
+    def run(backend: str, given: Any) -> Any:
+        torch._dynamo.reset()
+        return torch.compile(FROM_NUMPY[name], backend=backend,
+                             dynamic=dynamic)(given)
 
-        wanted, found = run("aot_eager"), run("opgraft")
+    for given in ARRAYS:
+        wanted, found = run("aot_eager", given), run("opgraft", given)
         assert type(found) is type(wanted) and found.dtype == wanted.dtype
         np.testing.assert_allclose(np.asarray(found), np.asarray(wanted))
 
