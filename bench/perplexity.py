@@ -6,8 +6,8 @@ bytes that a small model has not seen, beside f32's.
 The model reads bytes: four layers of causal attention and gated units, 256 wide,
 trained here for --minutes on text that every machine has (the documents of this
 tree and Python's own library). A tenth of the files is held out. Weights are
-those of the trained model in each format, rounded once; what is measured is what
-rounding costs, on the same bytes for all. --keep FILE keeps the trained weights.
+those of the trained model, rounded once to each format; all read the same bytes,
+so that the distances are the cost of rounding. --keep FILE keeps the trained weights.
 """
 
 from __future__ import annotations
