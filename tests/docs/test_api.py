@@ -280,10 +280,12 @@ def test_every_key_of_a_schedule() -> None:
 
 
 def test_each_page_has_its_place_on_the_site() -> None:
-    """The start page's lists name each page: `make docs` refuses others."""
+    """The start page's lists, and those of pages with pages below them, name
+    each page: `make docs` refuses others."""
     docs = ROOT / "docs"
-    index = (docs / "index.md").read_text()
-    listed = {line for tree in re.findall(r"```{toctree}\n(.*?)```", index, re.S)
+    listed = {line for page in docs.glob("*.md")
+              for tree in re.findall(r"```{toctree}\n(.*?)```", page.read_text(),
+                                     re.S)
               for line in tree.splitlines() if line and line[0] != ":"}
     pages = {path.stem for path in docs.glob("*.md")} - {"index"}
     assert len(pages) > 20
