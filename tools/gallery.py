@@ -70,7 +70,7 @@ LIST = (
     Example("embed_graph", "A model in a C program",
             "`opgraft.export` writes a model; 90 lines of C open it and call it "
             "for two batch sizes, without Python.",
-            ("{python}", "run.py")),
+            ("{python}", "run.py"), only_words=True),
     Example("notebook", "A notebook",
             "The first operator, cell by cell. The file has what each cell "
             "shows; `tools/notebook.py` runs it again and compares.",
