@@ -104,7 +104,14 @@ static int64_t token_bytes(const og_tensor *x) {
          (int64_t)og_element_bytes(og_element_of(x));
 }
 
-static og_status tokens_run(copy *c, int64_t count) {
+enum { KEY, VALUE };  // of both operators
+
+static og_status tokens_run(const og_call *call, copy *c, int64_t count) {
+  c->call = call;
+  c->key = call->in[KEY];
+  c->value = call->in[VALUE];
+  c->k_cache = call->out[0];
+  c->v_cache = call->out[1];
   const int64_t bytes = token_bytes(c->key) + token_bytes(c->value);
   return og_parallel_tasks(
       c->call, count, og_grain(OG_GRAIN_CACHED_BYTES, bytes), tokens_copy, c);
@@ -120,7 +127,7 @@ static og_status bad_entry(const og_call *call, const char *name, int64_t i,
 // --- append_paged_kv_cache
 
 // Tensor arguments.
-enum { KEY, VALUE, BATCH, POSITION, K_CACHE, V_CACHE, INDICES, INDPTR, LAST };
+enum { BATCH = VALUE + 1, POSITION, K_CACHE, V_CACHE, INDICES, INDPTR, LAST };
 
 static place appended_place(const og_call *call, int64_t token) {
   const int64_t page_size = call->in[K_CACHE]->shape[1];
@@ -160,13 +167,8 @@ static og_status appended_check(const og_call *call) {
 static og_status appended_run(const og_call *call, copy c) {
   const og_status status = appended_check(call);
   if (status != OG_OK) return status;
-  c.call = call;
-  c.key = call->in[KEY];
-  c.value = call->in[VALUE];
-  c.k_cache = call->out[0];
-  c.v_cache = call->out[1];
   c.place_of = appended_place;
-  return tokens_run(&c, call->in[KEY]->shape[0]);
+  return tokens_run(call, &c, call->in[KEY]->shape[0]);
 }
 
 static og_status append_paged_kv_cache(const og_call *call) {
@@ -204,13 +206,8 @@ static og_status reshaped_run(const og_call *call, copy c) {
     if (og_i64(call->in[SLOTS])[i] >= limit)
       return bad_entry(call, "slot_mapping", i, og_i64(call->in[SLOTS])[i],
                        limit);
-  c.call = call;
-  c.key = call->in[KEY];
-  c.value = call->in[VALUE];
-  c.k_cache = call->out[0];
-  c.v_cache = call->out[1];
   c.place_of = slot_place;
-  return tokens_run(&c, count);
+  return tokens_run(call, &c, count);
 }
 
 static og_status reshape_and_cache(const og_call *call) {
