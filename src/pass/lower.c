@@ -21,6 +21,18 @@ static bool is_single(const og_value *v) {
          og_device_equal(v->device, og_cpu);
 }
 
+// Whether two values have equal sizes in all dims but one.
+static bool is_same_but(const og_value *a, const og_value *b, int32_t dim) {
+  bool same = a->ndim == b->ndim;
+  for (int32_t d = 0; same && d < a->ndim; ++d)
+    same = d == dim || a->shape[d] == b->shape[d];
+  return same;
+}
+
+static bool is_places(const og_value *v) {
+  return og_dtype_class(v->dtype) == OG_CLASS_I64;
+}
+
 static bool number_get(const opgraft_graph *graph, const opgraft_arg *arg,
                        int64_t otherwise, int64_t *out) {
   *out = arg->kind == OPGRAFT_ARG_NONE ? otherwise : arg->i;
@@ -36,7 +48,7 @@ static opgraft_arg int_arg(int64_t i) {
 
 // --- glu ---------------------------------------------------------------------
 
-static bool is_glu(const opgraft_graph *graph, const og_node *node,
+static bool is_glu(opgraft_graph *graph, const og_node *node,
                    int64_t *out_dim) {
   if (node->is_removed || node->op != OG_IR_glu || node->update != NULL ||
       node->out[0] < 0)
@@ -44,8 +56,16 @@ static bool is_glu(const opgraft_graph *graph, const og_node *node,
   const og_value *x = &graph->values[node->in[0]];
   if (!number_get(graph, og_node_attr(node, 0), -1, out_dim)) return false;
   if (*out_dim < 0) *out_dim += x->ndim;
-  return x->kind != OG_VALUE_LITERAL && *out_dim >= 0 && *out_dim < x->ndim &&
-         is_single(x) && is_single(&graph->values[node->out[0]]);
+  const og_value *y = &graph->values[node->out[0]];
+  if (x->kind == OG_VALUE_LITERAL || *out_dim < 0 || *out_dim >= x->ndim ||
+      !is_single(x) || !og_dtype_equal(x->dtype, y->dtype) ||
+      !is_same_but(x, y, (int32_t)*out_dim))
+    return false;
+  opgraft_size twice;
+  const opgraft_size half = y->shape[*out_dim];
+  return og_size_make(&graph->sizes, OG_SIZE_ADD, half, half, &twice, NULL) ==
+             OG_OK &&
+         twice == x->shape[*out_dim];
 }
 
 static og_status half_view(og_rebuild *list, const og_node *node, int32_t dim,
@@ -97,14 +117,16 @@ static bool is_counted(const opgraft_graph *graph, const og_node *node,
     return false;
   const og_value *x = &graph->values[node->in[0]];
   const og_value *places = &graph->values[node->in[1]];
+  const og_value *y = &graph->values[node->out[0]];
   if (places->node < 0 || graph->nodes[places->node].op != OG_IR_iota ||
-      places->ndim != 1 || places->root != node->in[1] ||
-      x->kind == OG_VALUE_LITERAL ||
+      places->ndim != 1 || places->root != node->in[1] || !is_places(places) ||
+      !og_dtype_equal(x->dtype, y->dtype) || x->kind == OG_VALUE_LITERAL ||
       !number_get(graph, og_node_attr(node, 0), 0, &dim))
     return false;
   const og_node *iota = &graph->nodes[places->node];
   if (dim < 0) dim += x->ndim;
-  if (dim < 0 || dim >= x->ndim ||
+  if (dim < 0 || dim >= x->ndim || !is_same_but(x, y, (int32_t)dim) ||
+      y->shape[dim] != places->shape[0] ||
       !number_get(graph, og_node_attr(iota, 0), 0, &out->start) ||
       !number_get(graph, og_node_attr(iota, 1), 1, &out->step) ||
       !og_size_get(&graph->sizes, places->shape[0], &count) ||
@@ -148,7 +170,10 @@ static bool is_along(const opgraft_graph *graph, const og_node *node,
   const og_value *index = &graph->values[node->in[1]];
   const og_value *added = &graph->values[node->in[2]];
   const og_value *y = &graph->values[node->out[0]];
-  if (node->op == OG_IR_index_add) return index->ndim == 1;
+  if (!is_places(index)) return false;
+  if (node->op == OG_IR_index_add)
+    return index->ndim == 1 && is_same_but(added, y, dim) &&
+           added->shape[dim] == index->shape[0];
   if (!og_value_same_shape(index, added)) return false;
   for (int32_t d = 0; d < y->ndim; ++d)
     if (d != dim &&
@@ -175,6 +200,7 @@ static bool is_added(opgraft_graph *graph, const og_node *node, int32_t *out) {
         all[i]->kind == OG_VALUE_LITERAL || !og_value_is_dense(graph, all[i]) ||
         all[i]->ndim != y->ndim)
       return false;
+  if (!og_value_same_shape(all[0], y)) return false;
   if (dim < 0) dim += y->ndim;
   *out = (int32_t)dim;
   return dim >= 0 && dim < y->ndim && is_along(graph, node, *out);
@@ -302,6 +328,15 @@ static bool phases_cut(phases *p, const int64_t *padding) {
   return done <= 2.5 * wanted;
 }
 
+static bool is_bias(const opgraft_graph *graph, opgraft_value bias,
+                    const og_value *y) {
+  if (bias < 0) return true;
+  const og_value *b = &graph->values[bias];
+  const og_class of = og_dtype_class(b->dtype);
+  return b->ndim == 1 && b->shape[0] == y->shape[1] &&
+         (of == OG_CLASS_F32 || of == OG_CLASS_F64);
+}
+
 static bool is_transposed(opgraft_graph *graph, const og_node *node,
                           phases *p) {
   int64_t transposed, dilation[SPACE], padding[SPACE];
@@ -327,8 +362,9 @@ static bool is_transposed(opgraft_graph *graph, const og_node *node,
       !number_get(graph, og_node_attr(node, GROUPS), 1, &p->groups) ||
       !og_size_get(&graph->sizes, w->shape[0], &p->in_channels) ||
       !og_size_get(&graph->sizes, w->shape[1], &p->out_channels) ||
-      p->groups < 1 || p->in_channels < p->groups || p->out_channels < 1 ||
-      !is_lasting(graph, node->in[1], 8))
+      p->groups < 1 || p->in_channels % p->groups != 0 ||
+      p->in_channels < p->groups || p->out_channels < 1 ||
+      !is_bias(graph, node->in[2], y) || !is_lasting(graph, node->in[1], 8))
     return false;
   p->in_channels /= p->groups;
   for (int32_t d = 0; d < p->space; ++d)
