@@ -133,15 +133,19 @@ static bool shape_take(gguf_reader *r, gguf_tensor *out, uint64_t *elements) {
                 shown(out->name), out->name.at, (unsigned long long)rank,
                 GGUF_RANK_MAX);
   out->rank = (int32_t)rank;
-  *elements = 1;
+  // As if no dim were 0: strides are products of some of them.
+  uint64_t most = 1;
+  bool is_empty = false;
   for (int32_t d = out->rank - 1; d >= 0; --d) {
     if (!number_take(r, 8, "a dim", &dim)) return false;
-    if (dim > INT64_MAX || __builtin_mul_overflow(*elements, dim, elements) ||
-        *elements > INT64_MAX)
+    is_empty |= dim == 0;
+    if (__builtin_mul_overflow(most, dim > 0 ? dim : 1, &most) ||
+        most > INT64_MAX)
       return FAIL(r, "tensor %.*s has more elements than memory",
                   shown(out->name), out->name.at);
     out->shape[d] = (int64_t)dim;
   }
+  *elements = is_empty ? 0 : most;
   return true;
 }
 
