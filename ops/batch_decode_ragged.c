@@ -9,53 +9,20 @@
 #include "kernel/kernel.h"
 #include "shared/attention_args.h"
 #include "shared/attention_sample.h"
-#include "shared/call_env.h"
-
-// Tensor arguments.
-enum { PLAN, Q, K, V };
-
-static og_status args_read(const og_call *call, og_attention_args *out_args) {
-  *out_args = (og_attention_args){
-      .plan = og_data(call->in[PLAN]),
-      .plan_bytes = call->in[PLAN]->shape[0],
-      .out = og_data(call->out[0]),
-      .lse = og_f32_mut(call->out[1]),
-  };
-  return og_attention_args_read(call, call->in[Q], call->in[K], call->in[V],
-                                NULL, 0, out_args);
-}
 
 static og_status batch_decode_ragged(const og_call *call) {
-  og_attention_args args;
-  const og_status status = args_read(call, &args);
-  if (status != OG_OK) return status;
-  const og_kernel_env env = og_call_env(call);
-  return og_attention_run(&env, &args);
+  return og_attention_batch(call, NULL);
 }
 
 static og_status batch_decode_ragged_cuda(const og_call *call) {
   og_attention_args args;
-  const og_status status = args_read(call, &args);
+  const og_status status = og_attention_batch_read(call, call->in, NULL, &args);
   return status == OG_OK ? og_decode_cuda(call, &args) : status;
 }
 
 // A plan that fits the sizes drawn, for check and bench.
 static og_status sample(const og_sample_call *call) {
-  enum { P, B, HQ, DQK, NK, HK, DVO };
-  static const og_attention_sample in = {.plan = PLAN,
-                                         .plan_bytes = P,
-                                         .q_rows = B,
-                                         .q_heads = HQ,
-                                         .dim_qk = DQK,
-                                         .kv_rows = NK,
-                                         .kv_heads = HK,
-                                         .dim_vo = DVO,
-                                         .mask_bytes = -1,
-                                         .pages = -1,
-                                         .page_size = -1,
-                                         .is_decode = 1,
-                                         .split_bytes = 6};
-  return og_attention_sample_draw(call, &in);
+  return og_attention_sample_forward(call, OG_SAMPLE_DECODE);
 }
 
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_decode_ragged,

@@ -8,64 +8,23 @@
 #include "kernel/kernel.h"
 #include "shared/attention_args.h"
 #include "shared/attention_sample.h"
-#include "shared/call_env.h"
-
-// Tensor arguments.
-enum { PLAN, Q, K, V, INDICES, MASK };
-enum { K_SCALE = 5, V_SCALE, SCALED_MASK };  // of a cache of 8 bits
-
-static og_status prefill(const og_call *call, const og_tensor *mask,
-                         int is_scaled) {
-  og_attention_args args = {
-      .plan = og_data(call->in[PLAN]),
-      .plan_bytes = call->in[PLAN]->shape[0],
-      .out = og_data(call->out[0]),
-      .lse = og_f32_mut(call->out[1]),
-      .page_indices = og_i32(call->in[INDICES]),
-      .page_index_count = call->in[INDICES]->shape[0],
-      .page_size = (int32_t)call->in[K]->shape[1],
-  };
-  og_status status = og_attention_args_read(call, call->in[Q], call->in[K],
-                                            call->in[V], mask, 0, &args);
-  if (status == OG_OK && is_scaled)
-    status =
-        og_attention_narrow_read(call, call->in[K_SCALE], call->in[V_SCALE],
-                                 call->in[K], &call->attr[7], &args);
-  if (status != OG_OK) return status;
-  const og_kernel_env env = og_call_env(call);
-  return og_attention_run(&env, &args);
-}
 
 static og_status batch_prefill_paged(const og_call *call) {
-  return prefill(call, call->in[MASK], 0);
+  return og_attention_batch(call, call->in[5]);
 }
 
 static og_status batch_prefill_paged_scaled(const og_call *call) {
-  return prefill(call, call->in[SCALED_MASK], 1);
+  return og_attention_batch_scaled(call, call->in[7]);
 }
 
-// A plan that fits the sizes drawn, for check and bench.
-static og_status draw(const og_sample_call *call, int is_scaled) {
-  enum { P, NQ, HQ, DQK, PAGES, PS, HK, DVO, I, M, S = M };
-  const og_attention_sample in = {.plan = PLAN,
-                                  .plan_bytes = P,
-                                  .q_rows = NQ,
-                                  .q_heads = HQ,
-                                  .dim_qk = DQK,
-                                  .kv_rows = I,
-                                  .kv_heads = HK,
-                                  .dim_vo = DVO,
-                                  .mask_bytes = is_scaled ? S + 1 : M,
-                                  .scales = is_scaled ? S : 0,
-                                  .pages = PAGES,
-                                  .page_size = PS,
-                                  .split_bytes = 6};
-  return og_attention_sample_draw(call, &in);
+// Plans that fit the sizes drawn, for check and bench.
+static og_status sample(const og_sample_call *call) {
+  return og_attention_sample_forward(call, OG_SAMPLE_PAGED | OG_SAMPLE_MASKED);
 }
 
-static og_status sample(const og_sample_call *call) { return draw(call, 0); }
 static og_status sample_scaled(const og_sample_call *call) {
-  return draw(call, 1);
+  return og_attention_sample_forward(
+      call, OG_SAMPLE_PAGED | OG_SAMPLE_SCALED | OG_SAMPLE_MASKED);
 }
 
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_prefill_paged);

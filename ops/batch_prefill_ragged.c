@@ -11,36 +11,19 @@
 #include "shared/attention_sample.h"
 #include "shared/call_env.h"
 
-// Tensor arguments.
-enum { PLAN, Q, K, V, MASK };
-
 static og_status batch_prefill_ragged(const og_call *call) {
-  og_attention_args args = {
-      .plan = og_data(call->in[PLAN]),
-      .plan_bytes = call->in[PLAN]->shape[0],
-      .out = og_data(call->out[0]),
-      .lse = og_f32_mut(call->out[1]),
-  };
-  const og_status status = og_attention_args_read(
-      call, call->in[Q], call->in[K], call->in[V], call->in[MASK], 0, &args);
-  if (status != OG_OK) return status;
-  const og_kernel_env env = og_call_env(call);
-  return og_attention_run(&env, &args);
+  return og_attention_batch(call, call->in[4]);
 }
 
 // Its tensors are those of the forward operator, behind grad, out and lse.
 static og_status batch_prefill_ragged_backward(const og_call *call) {
   enum { GRAD, OUT, LSE, FORWARD };
   const og_tensor *const *in = call->in + FORWARD;
-  og_attention_args args = {
-      .plan = og_data(in[PLAN]),
-      .plan_bytes = in[PLAN]->shape[0],
-      .out = og_data(call->in[OUT]),
-      .lse = og_data(call->in[LSE]),
-  };
-  const og_status status =
-      og_attention_args_read(call, in[Q], in[K], in[V], in[MASK], 0, &args);
+  og_attention_args args;
+  const og_status status = og_attention_batch_read(call, in, in[4], &args);
   if (status != OG_OK) return status;
+  args.out = og_data(call->in[OUT]);
+  args.lse = og_data(call->in[LSE]);
   const og_kernel_env env = og_call_env(call);
   return og_attention_grad(&env, &args, og_data(call->in[GRAD]),
                            og_data(call->out[0]), og_data(call->out[1]),
@@ -50,7 +33,7 @@ static og_status batch_prefill_ragged_backward(const og_call *call) {
 // Plans that fit the sizes drawn, for check and bench.
 static og_status backward_sample(const og_sample_call *call) {
   enum { NQ, HQ, DVO, P, DQK, NK, HK, M };
-  static const og_attention_sample in = {.plan = 3 + PLAN,
+  static const og_attention_sample in = {.plan = 3,
                                          .plan_bytes = P,
                                          .q_rows = NQ,
                                          .q_heads = HQ,
@@ -66,20 +49,7 @@ static og_status backward_sample(const og_sample_call *call) {
 }
 
 static og_status sample(const og_sample_call *call) {
-  enum { P, NQ, HQ, DQK, NK, HK, DVO, M };
-  static const og_attention_sample in = {.plan = PLAN,
-                                         .plan_bytes = P,
-                                         .q_rows = NQ,
-                                         .q_heads = HQ,
-                                         .dim_qk = DQK,
-                                         .kv_rows = NK,
-                                         .kv_heads = HK,
-                                         .dim_vo = DVO,
-                                         .mask_bytes = M,
-                                         .pages = -1,
-                                         .page_size = -1,
-                                         .split_bytes = 6};
-  return og_attention_sample_draw(call, &in);
+  return og_attention_sample_forward(call, OG_SAMPLE_MASKED);
 }
 
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_prefill_ragged);

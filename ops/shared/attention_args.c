@@ -9,6 +9,7 @@
 
 #include "kernel/attention.h"
 #include "kernel/kernel.h"
+#include "shared/call_env.h"
 
 static og_status word_read(const og_call *call, const char *name,
                            const og_attr *attr, const char *const *words,
@@ -93,11 +94,44 @@ og_status og_narrow_read(const og_call *call, const og_tensor *cache,
   return status;
 }
 
-og_status og_attention_narrow_read(
-    const og_call *call, const og_tensor *k_scale, const og_tensor *v_scale,
-    const og_tensor *cache, const og_attr *float8, og_attention_args *args) {
-  args->k_scale = og_f32(k_scale);
-  args->v_scale = og_f32(v_scale);
-  args->scale_count = (int32_t)k_scale->shape[0];
-  return og_narrow_read(call, cache, float8, &args->narrow);
+og_status og_attention_batch_read(const og_call *call,
+                                  const og_tensor *const *in,
+                                  const og_tensor *mask,
+                                  og_attention_args *out_args) {
+  enum { PLAN, Q, K, V, INDICES };
+  *out_args = (og_attention_args){
+      .plan = og_data(in[PLAN]),
+      .plan_bytes = in[PLAN]->shape[0],
+      .out = og_data(call->out[0]),
+      .lse = og_f32_mut(call->out[1]),
+  };
+  if (in[K]->ndim == 4) {
+    out_args->page_indices = og_i32(in[INDICES]);
+    out_args->page_index_count = in[INDICES]->shape[0];
+    out_args->page_size = (int32_t)in[K]->shape[1];
+  }
+  return og_attention_args_read(call, in[Q], in[K], in[V], mask, 0, out_args);
+}
+
+og_status og_attention_batch(const og_call *call, const og_tensor *mask) {
+  og_attention_args args;
+  const og_status status = og_attention_batch_read(call, call->in, mask, &args);
+  if (status != OG_OK) return status;
+  const og_kernel_env env = og_call_env(call);
+  return og_attention_run(&env, &args);
+}
+
+og_status og_attention_batch_scaled(const og_call *call,
+                                    const og_tensor *mask) {
+  enum { K = 2, K_SCALE = 5, V_SCALE, FLOAT8 };
+  og_attention_args args;
+  og_status status = og_attention_batch_read(call, call->in, mask, &args);
+  if (status != OG_OK) return status;
+  args.k_scale = og_f32(call->in[K_SCALE]);
+  args.v_scale = og_f32(call->in[V_SCALE]);
+  args.scale_count = (int32_t)call->in[K_SCALE]->shape[0];
+  status = og_narrow_read(call, call->in[K], &call->attr[FLOAT8], &args.narrow);
+  if (status != OG_OK) return status;
+  const og_kernel_env env = og_call_env(call);
+  return og_attention_run(&env, &args);
 }

@@ -15,14 +15,21 @@ og_status og_attention_args_read(const og_call *call, const og_tensor *q,
                                  const og_tensor *mask, int first_attr,
                                  og_attention_args *out_args);
 
+// The same of an operator over a plan: its tensors are plan, q, k, v and, where
+// keys and values are in pages, the page table, from `in` on; out and lse its
+// results; its attributes begin with those.
+og_status og_attention_batch_read(const og_call *call,
+                                  const og_tensor *const *in,
+                                  const og_tensor *mask,
+                                  og_attention_args *out_args);
+// Such an operator on the CPU.
+og_status og_attention_batch(const og_call *call, const og_tensor *mask);
+// Over a cache of 8 bits: k_scale and v_scale are behind the page table, float8
+// is attribute 7.
+og_status og_attention_batch_scaled(const og_call *call, const og_tensor *mask);
+
 // A cache of 8 bits: OG_I8, or of u8 what the attribute float8 says, OG_E4M3 or
 // OG_E5M2.
 og_status og_narrow_read(const og_call *call, const og_tensor *cache,
                          const og_attr *float8, int32_t *out_narrow);
-// Behind og_attention_args_read: such a cache's type, and its scales, one for
-// as many heads as there are of them.
-og_status og_attention_narrow_read(
-    const og_call *call, const og_tensor *k_scale, const og_tensor *v_scale,
-    const og_tensor *cache, const og_attr *float8, og_attention_args *args);
-
 #endif  // OG_OPS_ATTENTION_ARGS_H

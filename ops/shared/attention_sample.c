@@ -147,3 +147,25 @@ og_status og_attention_sample_draw(const og_sample_call *call,
   free(d.indptr);
   return status;
 }
+
+og_status og_attention_sample_forward(const og_sample_call *call, int form) {
+  const int32_t paged = (form & OG_SAMPLE_PAGED) != 0;
+  const int32_t last = paged ? 8 : 6;  // I or DVO
+  const int32_t scaled = (form & OG_SAMPLE_SCALED) != 0;
+  const og_attention_sample in = {
+      .plan_bytes = 0,
+      .q_rows = 1,
+      .q_heads = 2,
+      .dim_qk = 3,
+      .kv_rows = paged ? last : 4,
+      .pages = paged ? 4 : -1,
+      .page_size = paged ? 5 : -1,
+      .kv_heads = 5 + paged,
+      .dim_vo = 6 + paged,
+      .scales = scaled ? last + 1 : 0,
+      .mask_bytes = (form & OG_SAMPLE_MASKED) != 0 ? last + 1 + scaled : -1,
+      .is_decode = form & OG_SAMPLE_DECODE,
+      .split_bytes = 6,
+  };
+  return og_attention_sample_draw(call, &in);
+}

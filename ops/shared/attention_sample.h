@@ -23,4 +23,14 @@ typedef struct og_attention_sample {
 og_status og_attention_sample_draw(const og_sample_call *call,
                                    const og_attention_sample *in);
 
+// Of a forward operator: its dims are P, rows, HQ, DQK, then NK, HK, DVO or
+// PAGES, PS, HK, DVO, I, then those of scales and of a mask, where it has them.
+enum {
+  OG_SAMPLE_DECODE = 1,  // one query row for each request
+  OG_SAMPLE_PAGED = 2,
+  OG_SAMPLE_SCALED = 4,
+  OG_SAMPLE_MASKED = 8,
+};
+og_status og_attention_sample_forward(const og_sample_call *call, int form);
+
 #endif  // OG_OPS_ATTENTION_SAMPLE_H
