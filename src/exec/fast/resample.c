@@ -208,7 +208,7 @@ static og_status pool_read(og_prep *prep, og_pool *of, int64_t *out_counts,
   of->dilation[0] = of->dilation[1] = 1;
   of->adaptive = prep->node->op == OG_IR_adaptive_avg_pool2d;
   *out_counts = *out_divisor = 0;
-  OG_TRY(og_pool_shapes(prep, prep->in[0], prep->out[0], of));
+  OG_TRY(og_pool_shapes(prep, prep->in[0], prep->out[0], 2, of));
   if (of->adaptive) return OG_OK;
   OG_TRY(og_prep_int(prep, 3, 1, out_counts));
   OG_TRY(og_prep_int(prep, 4, 0, out_divisor));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference normalisations and their gradients, in double.
 //
-// Group and batch norm see their operand as [N, C, rest]; layer norm sees
-// [rows, width], width being the last `rank` dims.
+// Group and batch norm see their operand as [N, C, rest]. Layer norm is a group
+// norm of [rows, width, 1], width being the last `rank` dims: one group, a
+// channel for each element of a row.
 
 #include <math.h>
 #include <string.h>
@@ -14,12 +15,13 @@
 
 typedef struct norm {
   og_operands io;
-  int64_t batch, channels, inner, groups;  // layer norm: rows = batch
+  int64_t batch, channels, inner, groups;
+  int64_t stats;  // how many means there are
   double eps;
   bool training;
   double *x, *grad, *y;   // whole tensors, dense
-  double *weight, *bias;  // per channel or per element of a row
-  double *mean, *rstd;    // per row, group or channel
+  double *weight, *bias;  // per channel
+  double *mean, *rstd;    // per group or channel
   double *grad_weight, *grad_bias;
 } norm;
 
@@ -46,33 +48,34 @@ static void moments(const double *x, int64_t n, double *out_mean,
   *out_variance = squares / (double)n;
 }
 
-static og_status norm_alloc(og_prep *prep, norm *s, int64_t total,
-                            int64_t width, int64_t stats) {
-  double *at = og_prep_doubles(prep, 3 * total + 4 * width + 2 * stats);
-  if (at == NULL) return og_prep_memory(prep);
-  s->x = at;
-  s->grad = s->x + total;
-  s->y = s->grad + total;
-  s->weight = s->y + total;
-  s->bias = s->weight + width;
-  s->grad_weight = s->bias + width;
-  s->grad_bias = s->grad_weight + width;
-  s->mean = s->grad_bias + width;
-  s->rstd = s->mean + stats;
-  return OG_OK;
+// --- Groups: y = (x - mean) * rstd * weight + bias ---------------------------
+
+// The first channel of group g, counted over the batch.
+static int64_t channel_of(const norm *s, int64_t g) {
+  return g % s->groups * (s->channels / s->groups);
 }
 
-// Every tensor that is there has a float type and as many elements as said.
-static og_status need_counts(og_prep *prep, const og_tensor *const *tensors,
-                             const int64_t *counts, int32_t n) {
-  for (int32_t i = 0; i < n; ++i)
-    if (tensors[i] != NULL &&
-        (!og_is_float(tensors[i]) || og_numel(tensors[i]) != counts[i]))
-      return og_prep_wrong(prep, "the shapes or types do not fit");
+static og_status run_group_norm(void *state, const og_run *run) {
+  const norm *s = state;
+  const int64_t channels = s->channels / s->groups, inner = s->inner;
+  (void)run;
+  og_get_all(s->io.in[0], s->x);
+  get_or(s->io.in[1], 1, s->channels, s->weight);
+  get_or(s->io.in[2], 0, s->channels, s->bias);
+  for (int64_t g = 0; g < s->batch * s->groups; ++g) {
+    const double *x = s->x + g * channels * inner;
+    double variance, *y = s->y + g * channels * inner;
+    moments(x, channels * inner, &s->mean[g], &variance);
+    s->rstd[g] = 1 / sqrt(variance + s->eps);
+    for (int64_t k = 0, c = channel_of(s, g); k < channels; ++k, ++c)
+      for (int64_t i = k * inner; i < (k + 1) * inner; ++i)
+        y[i] = (x[i] - s->mean[g]) * s->rstd[g] * s->weight[c] + s->bias[c];
+  }
+  put_if(s->io.out[0], s->y);
+  put_if(s->io.out[1], s->mean);
+  put_if(s->io.out[2], s->rstd);
   return OG_OK;
 }
-
-// --- Rows: y = (x - mean) * rstd * weight + bias -----------------------------
 
 // The gradient of one normalised run of n, where g is grad * weight.
 static void run_backward(const double *g, const double *x, int64_t n,
@@ -87,160 +90,9 @@ static void run_backward(const double *g, const double *x, int64_t n,
              (g[i] - sum / (double)n - (x[i] - mean) * rstd * dot / (double)n);
 }
 
-static og_status run_layer_norm(void *state, const og_run *run) {
-  const norm *s = state;
-  const int64_t width = s->inner;
-  (void)run;
-  og_get_all(s->io.in[0], s->x);
-  get_or(s->io.in[1], 1, width, s->weight);
-  get_or(s->io.in[2], 0, width, s->bias);
-  for (int64_t r = 0; r < s->batch; ++r) {
-    const double *x = s->x + r * width;
-    double variance;
-    moments(x, width, &s->mean[r], &variance);
-    s->rstd[r] = 1 / sqrt(variance + s->eps);
-    for (int64_t i = 0; i < width; ++i)
-      s->y[r * width + i] =
-          (x[i] - s->mean[r]) * s->rstd[r] * s->weight[i] + s->bias[i];
-  }
-  put_if(s->io.out[0], s->y);
-  put_if(s->io.out[1], s->mean);
-  put_if(s->io.out[2], s->rstd);
-  return OG_OK;
-}
-
-static og_status rows_prepare(og_prep *prep, norm *s, const og_tensor *x) {
-  int64_t rank;
-  OG_TRY(og_prep_int(prep, 0, 1, &rank));
-  if (x == NULL || rank < 1 || rank > x->ndim)
-    return og_prep_wrong(prep,
-                         "it normalises at least one and at most all "
-                         "dims");
-  s->inner = s->batch = 1;
-  for (int32_t d = 0; d < x->ndim; ++d)
-    *(d < x->ndim - rank ? &s->batch : &s->inner) *= x->shape[d];
-  return norm_alloc(prep, s, og_numel(x), s->inner, s->batch);
-}
-
-og_status og_prepare_layer_norm(og_prep *prep) {
-  norm *s = og_state_begin(prep, sizeof *s, run_layer_norm);
-  if (s == NULL) return OG_MEMORY;
-  OG_TRY(rows_prepare(prep, s, prep->in[0]));
-  const int64_t n = s->batch * s->inner;
-  const og_tensor *tensors[] = {prep->in[0],  prep->in[1],  prep->in[2],
-                                prep->out[0], prep->out[1], prep->out[2]};
-  const int64_t counts[] = {n, s->inner, s->inner, n, s->batch, s->batch};
-  OG_TRY(need_counts(prep, tensors, counts, 6));
-  return og_prep_float(prep, 1, 1e-5, &s->eps);
-}
-
-static og_status run_layer_norm_backward(void *state, const og_run *run) {
-  const norm *s = state;
-  const int64_t width = s->inner;
-  (void)run;
-  og_get_all(s->io.in[0], s->grad);
-  og_get_all(s->io.in[1], s->x);
-  og_get_all(s->io.in[2], s->mean);
-  og_get_all(s->io.in[3], s->rstd);
-  get_or(s->io.in[4], 1, width, s->weight);
-  memset(s->grad_weight, 0, 2 * (size_t)width * sizeof(double));
-  for (int64_t r = 0; r < s->batch; ++r) {
-    const double *x = s->x + r * width;
-    double *g = s->grad + r * width;
-    for (int64_t i = 0; i < width; ++i) {
-      s->grad_weight[i] += g[i] * (x[i] - s->mean[r]) * s->rstd[r];
-      s->grad_bias[i] += g[i];
-      g[i] *= s->weight[i];
-    }
-    run_backward(g, x, width, s->mean[r], s->rstd[r], s->y + r * width);
-  }
-  put_if(s->io.out[0], s->y);
-  put_if(s->io.out[1], s->grad_weight);
-  put_if(s->io.out[2], s->grad_bias);
-  return OG_OK;
-}
-
-og_status og_prepare_layer_norm_backward(og_prep *prep) {
-  norm *s = og_state_begin(prep, sizeof *s, run_layer_norm_backward);
-  if (s == NULL) return OG_MEMORY;
-  OG_TRY(rows_prepare(prep, s, prep->in[1]));
-  const int64_t n = s->batch * s->inner, w = s->inner, b = s->batch;
-  if (!prep->in[0] || !prep->in[2] || !prep->in[3])
-    return og_prep_wrong(prep, "an operand that it needs is missing");
-  const og_tensor *tensors[] = {prep->in[0],  prep->in[1], prep->in[2],
-                                prep->in[3],  prep->in[4], prep->out[0],
-                                prep->out[1], prep->out[2]};
-  const int64_t counts[] = {n, n, b, b, w, n, w, w};
-  return need_counts(prep, tensors, counts, 8);
-}
-
-// --- Groups ------------------------------------------------------------------
-
-static og_status run_group_norm(void *state, const og_run *run) {
-  const norm *s = state;
-  const int64_t per_group = s->channels / s->groups * s->inner;
-  (void)run;
-  og_get_all(s->io.in[0], s->x);
-  get_or(s->io.in[1], 1, s->channels, s->weight);
-  get_or(s->io.in[2], 0, s->channels, s->bias);
-  for (int64_t g = 0; g < s->batch * s->groups; ++g) {
-    const double *x = s->x + g * per_group;
-    double variance;
-    moments(x, per_group, &s->mean[g], &variance);
-    s->rstd[g] = 1 / sqrt(variance + s->eps);
-    for (int64_t i = 0; i < per_group; ++i) {
-      const int64_t c = (g * per_group + i) / s->inner % s->channels;
-      s->y[g * per_group + i] =
-          (x[i] - s->mean[g]) * s->rstd[g] * s->weight[c] + s->bias[c];
-    }
-  }
-  put_if(s->io.out[0], s->y);
-  put_if(s->io.out[1], s->mean);
-  put_if(s->io.out[2], s->rstd);
-  return OG_OK;
-}
-
-static og_status channels_read(og_prep *prep, norm *s, const og_tensor *x,
-                               int64_t groups) {
-  if (x == NULL || x->ndim < 2)
-    return og_prep_wrong(prep, "it takes a tensor of at least two dims");
-  s->batch = x->shape[0];
-  s->channels = x->shape[1];
-  s->groups = groups;
-  if (groups < 1 || s->channels % groups != 0)
-    return og_prep_wrong(prep, "the channels do not divide into the groups");
-  s->inner = 1;
-  for (int32_t d = 2; d < x->ndim; ++d) s->inner *= x->shape[d];
-  if (og_numel(x) == 0) prep->step.run = NULL;
-  return OG_OK;
-}
-
-static og_status channels_prepare(og_prep *prep, norm *s, const og_tensor *x,
-                                  int64_t groups) {
-  OG_TRY(channels_read(prep, s, x, groups));
-  const int64_t stats = s->batch * groups;
-  return norm_alloc(prep, s, og_numel(x), s->channels,
-                    stats > s->channels ? stats : s->channels);
-}
-
-og_status og_prepare_group_norm(og_prep *prep) {
-  int64_t groups;
-  norm *s = og_state_begin(prep, sizeof *s, run_group_norm);
-  if (s == NULL) return OG_MEMORY;
-  OG_TRY(og_prep_int(prep, 0, 1, &groups));
-  OG_TRY(channels_prepare(prep, s, prep->in[0], groups));
-  const int64_t n = og_numel(prep->in[0]), c = s->channels;
-  const int64_t stats = s->batch * groups;
-  const og_tensor *tensors[] = {prep->in[0],  prep->in[1],  prep->in[2],
-                                prep->out[0], prep->out[1], prep->out[2]};
-  const int64_t counts[] = {n, c, c, n, stats, stats};
-  OG_TRY(need_counts(prep, tensors, counts, 6));
-  return og_prep_float(prep, 1, 1e-5, &s->eps);
-}
-
 static og_status run_group_norm_backward(void *state, const og_run *run) {
   const norm *s = state;
-  const int64_t per_group = s->channels / s->groups * s->inner;
+  const int64_t channels = s->channels / s->groups, inner = s->inner;
   (void)run;
   og_get_all(s->io.in[0], s->grad);
   og_get_all(s->io.in[1], s->x);
@@ -249,38 +101,22 @@ static og_status run_group_norm_backward(void *state, const og_run *run) {
   get_or(s->io.in[4], 1, s->channels, s->weight);
   memset(s->grad_weight, 0, 2 * (size_t)s->channels * sizeof(double));
   for (int64_t g = 0; g < s->batch * s->groups; ++g) {
-    const double *x = s->x + g * per_group;
-    double *grad = s->grad + g * per_group;
-    for (int64_t i = 0; i < per_group; ++i) {
-      const int64_t c = (g * per_group + i) / s->inner % s->channels;
-      s->grad_weight[c] += grad[i] * (x[i] - s->mean[g]) * s->rstd[g];
-      s->grad_bias[c] += grad[i];
-      grad[i] *= s->weight[c];
-    }
-    run_backward(grad, x, per_group, s->mean[g], s->rstd[g],
-                 s->y + g * per_group);
+    const int64_t begin = g * channels * inner;
+    const double *x = s->x + begin;
+    double *grad = s->grad + begin;
+    for (int64_t k = 0, c = channel_of(s, g); k < channels; ++k, ++c)
+      for (int64_t i = k * inner; i < (k + 1) * inner; ++i) {
+        s->grad_weight[c] += grad[i] * (x[i] - s->mean[g]) * s->rstd[g];
+        s->grad_bias[c] += grad[i];
+        grad[i] *= s->weight[c];
+      }
+    run_backward(grad, x, channels * inner, s->mean[g], s->rstd[g],
+                 s->y + begin);
   }
   put_if(s->io.out[0], s->y);
   put_if(s->io.out[1], s->grad_weight);
   put_if(s->io.out[2], s->grad_bias);
   return OG_OK;
-}
-
-og_status og_prepare_group_norm_backward(og_prep *prep) {
-  int64_t groups;
-  norm *s = og_state_begin(prep, sizeof *s, run_group_norm_backward);
-  if (s == NULL) return OG_MEMORY;
-  OG_TRY(og_prep_int(prep, 0, 1, &groups));
-  OG_TRY(channels_prepare(prep, s, prep->in[1], groups));
-  const int64_t n = og_numel(prep->in[1]), c = s->channels;
-  const int64_t stats = s->batch * groups;
-  if (!prep->in[0] || !prep->in[2] || !prep->in[3])
-    return og_prep_wrong(prep, "an operand that it needs is missing");
-  const og_tensor *tensors[] = {prep->in[0],  prep->in[1], prep->in[2],
-                                prep->in[3],  prep->in[4], prep->out[0],
-                                prep->out[1], prep->out[2]};
-  const int64_t counts[] = {n, n, stats, stats, c, n, c, c};
-  return need_counts(prep, tensors, counts, 8);
 }
 
 // --- Batches -----------------------------------------------------------------
@@ -310,23 +146,57 @@ static og_status run_batch_norm(void *state, const og_run *run) {
   return OG_OK;
 }
 
-// Planes of floats as they lie: convolutional models spend their time here.
-
-static bool is_plane(const og_tensor *x) {
-  return x != NULL && x->dtype.code == OG_CODE_FLOAT && x->dtype.bits == 32 &&
-         og_numel(x) > 0 && og_tensor_is_contiguous(x);
-}
-
-static og_status planes_alloc(og_prep *prep, norm *s) {
-  s->weight = og_prep_doubles(prep, 6 * s->channels);
-  if (s->weight == NULL) return og_prep_memory(prep);
-  s->bias = s->weight + s->channels;
-  s->mean = s->bias + s->channels;
-  s->rstd = s->mean + s->channels;
-  s->grad_weight = s->rstd + s->channels;
-  s->grad_bias = s->grad_weight + s->channels;
+// The mean, the variance and 1 / sqrt(variance + eps) of each channel.
+static og_status run_batch_norm_stats(void *state, const og_run *run) {
+  const norm *s = state;
+  const int64_t n = s->batch * s->inner;
+  (void)run;
+  og_get_all(s->io.in[0], s->x);
+  for (int64_t c = 0; c < s->channels; ++c) {
+    for (int64_t i = 0; i < n; ++i) s->y[i] = s->x[channel_at(s, c, i)];
+    moments(s->y, n, &s->mean[c], &s->grad_weight[c]);
+    s->rstd[c] = 1 / sqrt(s->grad_weight[c] + s->eps);
+  }
+  put_if(s->io.out[0], s->mean);
+  put_if(s->io.out[1], s->grad_weight);
+  put_if(s->io.out[2], s->rstd);
   return OG_OK;
 }
+
+static og_status run_batch_norm_backward(void *state, const og_run *run) {
+  const norm *s = state;
+  const int64_t n = s->batch * s->inner;
+  (void)run;
+  og_get_all(s->io.in[0], s->grad);
+  og_get_all(s->io.in[1], s->x);
+  get_or(s->io.in[2], 1, s->channels, s->weight);
+  og_get_all(s->io.in[3], s->mean);
+  og_get_all(s->io.in[4], s->rstd);
+  for (int64_t c = 0; c < s->channels; ++c) {
+    double sum = 0, dot = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t at = channel_at(s, c, i);
+      sum += s->grad[at];
+      dot += s->grad[at] * (s->x[at] - s->mean[c]) * s->rstd[c];
+    }
+    s->grad_weight[c] = dot;
+    s->grad_bias[c] = sum;
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t at = channel_at(s, c, i);
+      double g = s->grad[at];
+      if (s->training)
+        g -= sum / (double)n +
+             (s->x[at] - s->mean[c]) * s->rstd[c] * dot / (double)n;
+      s->y[at] = g * s->rstd[c] * s->weight[c];
+    }
+  }
+  put_if(s->io.out[0], s->y);
+  put_if(s->io.out[1], s->grad_weight);
+  put_if(s->io.out[2], s->grad_bias);
+  return OG_OK;
+}
+
+// Planes of floats as they lie: convolutional models spend their time here.
 
 // In double, and rounded once: a shift that is rounded, or x - mean, is off by
 // the same amount for a whole channel, and sums over it would show that.
@@ -511,108 +381,165 @@ static og_status run_plane_backward(void *state, const og_run *run) {
   return OG_OK;
 }
 
-og_status og_prepare_batch_norm(og_prep *prep) {
-  const bool is_plain = is_plane(prep->in[0]) && is_plane(prep->out[0]);
-  norm *s =
-      og_state_begin(prep, sizeof *s, is_plain ? run_planes : run_batch_norm);
-  if (s == NULL) return OG_MEMORY;
-  OG_TRY(is_plain ? channels_read(prep, s, prep->in[0], 1)
-                  : channels_prepare(prep, s, prep->in[0], 1));
-  if (is_plain) OG_TRY(planes_alloc(prep, s));
-  const int64_t n = og_numel(prep->in[0]), c = s->channels;
-  if (!prep->in[3] || !prep->in[4])
-    return og_prep_wrong(prep, "an operand that it needs is missing");
-  const og_tensor *tensors[] = {prep->in[0], prep->in[1], prep->in[2],
-                                prep->in[3], prep->in[4], prep->out[0]};
-  const int64_t counts[] = {n, c, c, c, c, n};
-  OG_TRY(need_counts(prep, tensors, counts, 6));
-  return og_prep_float(prep, 0, 1e-5, &s->eps);
+// --- Preparing ---------------------------------------------------------------
+
+// Operands by letter, which says how many elements one has: x of the tensor, c
+// one for each channel, s one for each mean. One in capitals is needed.
+typedef struct form {
+  og_status (*read)(og_prep *prep, norm *s, const og_tensor *x);
+  og_step_fn run;
+  og_step_fn run_planes;  // of dense planes of floats; NULL: it has none
+  const char *in, *out;
+} form;
+
+static og_status rows_read(og_prep *prep, norm *s, const og_tensor *x) {
+  int64_t rank;
+  OG_TRY(og_prep_int(prep, 0, 1, &rank));
+  if (x == NULL || rank < 1 || rank > x->ndim)
+    return og_prep_wrong(prep,
+                         "it normalises at least one and at most all "
+                         "dims");
+  s->inner = s->batch = s->channels = s->groups = 1;
+  for (int32_t d = 0; d < x->ndim; ++d)
+    *(d < x->ndim - rank ? &s->batch : &s->channels) *= x->shape[d];
+  s->stats = s->batch;
+  return OG_OK;
 }
 
-// The mean, the variance and 1 / sqrt(variance + eps) of each channel.
-static og_status run_batch_norm_stats(void *state, const og_run *run) {
-  const norm *s = state;
-  const int64_t n = s->batch * s->inner;
-  (void)run;
-  og_get_all(s->io.in[0], s->x);
-  for (int64_t c = 0; c < s->channels; ++c) {
-    for (int64_t i = 0; i < n; ++i) s->y[i] = s->x[channel_at(s, c, i)];
-    moments(s->y, n, &s->mean[c], &s->grad_weight[c]);
-    s->rstd[c] = 1 / sqrt(s->grad_weight[c] + s->eps);
-  }
-  put_if(s->io.out[0], s->mean);
-  put_if(s->io.out[1], s->grad_weight);
-  put_if(s->io.out[2], s->rstd);
+static og_status channels_read(og_prep *prep, norm *s, const og_tensor *x) {
+  if (x == NULL || x->ndim < 2)
+    return og_prep_wrong(prep, "it takes a tensor of at least two dims");
+  s->batch = x->shape[0];
+  s->stats = s->channels = x->shape[1];
+  s->groups = s->inner = 1;
+  for (int32_t d = 2; d < x->ndim; ++d) s->inner *= x->shape[d];
+  if (og_numel(x) == 0) prep->step.run = NULL;
   return OG_OK;
+}
+
+static og_status groups_read(og_prep *prep, norm *s, const og_tensor *x) {
+  int64_t groups;
+  OG_TRY(og_prep_int(prep, 0, 1, &groups));
+  OG_TRY(channels_read(prep, s, x));
+  if (groups < 1 || s->channels % groups != 0)
+    return og_prep_wrong(prep, "the channels do not divide into the groups");
+  s->groups = groups;
+  s->stats = s->batch * groups;
+  return OG_OK;
+}
+
+static og_status norm_alloc(og_prep *prep, norm *s, int64_t total) {
+  double *at =
+      og_prep_doubles(prep, 3 * total + 4 * s->channels + 2 * s->stats);
+  if (at == NULL) return og_prep_memory(prep);
+  s->x = at;
+  s->grad = s->x + total;
+  s->y = s->grad + total;
+  s->weight = s->y + total;
+  s->bias = s->weight + s->channels;
+  s->grad_weight = s->bias + s->channels;
+  s->grad_bias = s->grad_weight + s->channels;
+  s->mean = s->grad_bias + s->channels;
+  s->rstd = s->mean + s->stats;
+  return OG_OK;
+}
+
+static bool is_plane(const og_tensor *x) {
+  return x != NULL && x->dtype.code == OG_CODE_FLOAT && x->dtype.bits == 32 &&
+         og_numel(x) > 0 && og_tensor_is_contiguous(x);
+}
+
+static bool are_planes(og_tensor *const *tensors, const char *letters) {
+  for (int i = 0; letters[i] != '\0'; ++i)
+    if (letters[i] == 'X'
+            ? !is_plane(tensors[i])
+            : letters[i] == 'x' && tensors[i] != NULL && !is_plane(tensors[i]))
+      return false;
+  return true;
+}
+
+// Every tensor that is there has a float type and as many elements as said.
+static og_status counts_check(og_prep *prep, const norm *s,
+                              og_tensor *const *tensors, const char *letters) {
+  for (int i = 0; letters[i] != '\0'; ++i) {
+    const int64_t count = strchr("xX", letters[i]) != NULL
+                              ? s->batch * s->channels * s->inner
+                          : strchr("sS", letters[i]) != NULL ? s->stats
+                                                             : s->channels;
+    if (tensors[i] != NULL &&
+        (!og_is_float(tensors[i]) || og_numel(tensors[i]) != count))
+      return og_prep_wrong(prep, "the shapes or types do not fit");
+  }
+  return OG_OK;
+}
+
+static og_status norm_begin(og_prep *prep, const form *f, norm **out) {
+  const bool on_planes = f->run_planes != NULL && are_planes(prep->in, f->in) &&
+                         are_planes(prep->out, f->out);
+  const og_tensor *x = prep->in[f->in[1] == 'X'];  // behind a gradient
+  norm *s = *out =
+      og_state_begin(prep, sizeof *s, on_planes ? f->run_planes : f->run);
+  if (s == NULL) return OG_MEMORY;
+  OG_TRY(f->read(prep, s, x));
+  OG_TRY(norm_alloc(prep, s, on_planes ? 0 : og_numel(x)));
+  for (int i = 0; f->in[i] != '\0'; ++i)
+    if (strchr("XCS", f->in[i]) != NULL && prep->in[i] == NULL)
+      return og_prep_wrong(prep, "an operand that it needs is missing");
+  OG_TRY(counts_check(prep, s, prep->in, f->in));
+  return counts_check(prep, s, prep->out, f->out);
+}
+
+og_status og_prepare_layer_norm(og_prep *prep) {
+  static const form of = {rows_read, run_group_norm, NULL, "Xcc", "xss"};
+  norm *s;
+  OG_TRY(norm_begin(prep, &of, &s));
+  return og_prep_float(prep, 1, 1e-5, &s->eps);
+}
+
+og_status og_prepare_layer_norm_backward(og_prep *prep) {
+  static const form of = {rows_read, run_group_norm_backward, NULL, "XXSSc",
+                          "xcc"};
+  norm *s;
+  return norm_begin(prep, &of, &s);
+}
+
+og_status og_prepare_group_norm(og_prep *prep) {
+  static const form of = {groups_read, run_group_norm, NULL, "Xcc", "xss"};
+  norm *s;
+  OG_TRY(norm_begin(prep, &of, &s));
+  return og_prep_float(prep, 1, 1e-5, &s->eps);
+}
+
+og_status og_prepare_group_norm_backward(og_prep *prep) {
+  static const form of = {groups_read, run_group_norm_backward, NULL, "XXSSc",
+                          "xcc"};
+  norm *s;
+  return norm_begin(prep, &of, &s);
+}
+
+og_status og_prepare_batch_norm(og_prep *prep) {
+  static const form of = {channels_read, run_batch_norm, run_planes, "XccCC",
+                          "X"};
+  norm *s;
+  OG_TRY(norm_begin(prep, &of, &s));
+  return og_prep_float(prep, 0, 1e-5, &s->eps);
 }
 
 og_status og_prepare_batch_norm_stats(og_prep *prep) {
-  const bool is_plain = is_plane(prep->in[0]);
-  norm *s = og_state_begin(prep, sizeof *s,
-                           is_plain ? run_plane_stats : run_batch_norm_stats);
-  if (s == NULL) return OG_MEMORY;
-  OG_TRY(is_plain ? channels_read(prep, s, prep->in[0], 1)
-                  : channels_prepare(prep, s, prep->in[0], 1));
-  if (is_plain) OG_TRY(planes_alloc(prep, s));
-  const int64_t n = og_numel(prep->in[0]), c = s->channels;
-  const og_tensor *tensors[] = {prep->in[0], prep->out[0], prep->out[1],
-                                prep->out[2]};
-  const int64_t counts[] = {n, c, c, c};
-  OG_TRY(need_counts(prep, tensors, counts, 4));
+  static const form of = {channels_read, run_batch_norm_stats, run_plane_stats,
+                          "X", "ccc"};
+  norm *s;
+  OG_TRY(norm_begin(prep, &of, &s));
   return og_prep_float(prep, 0, 1e-5, &s->eps);
 }
 
-static og_status run_batch_norm_backward(void *state, const og_run *run) {
-  const norm *s = state;
-  const int64_t n = s->batch * s->inner;
-  (void)run;
-  og_get_all(s->io.in[0], s->grad);
-  og_get_all(s->io.in[1], s->x);
-  get_or(s->io.in[2], 1, s->channels, s->weight);
-  og_get_all(s->io.in[3], s->mean);
-  og_get_all(s->io.in[4], s->rstd);
-  for (int64_t c = 0; c < s->channels; ++c) {
-    double sum = 0, dot = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t at = channel_at(s, c, i);
-      sum += s->grad[at];
-      dot += s->grad[at] * (s->x[at] - s->mean[c]) * s->rstd[c];
-    }
-    s->grad_weight[c] = dot;
-    s->grad_bias[c] = sum;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t at = channel_at(s, c, i);
-      double g = s->grad[at];
-      if (s->training)
-        g -= sum / (double)n +
-             (s->x[at] - s->mean[c]) * s->rstd[c] * dot / (double)n;
-      s->y[at] = g * s->rstd[c] * s->weight[c];
-    }
-  }
-  put_if(s->io.out[0], s->y);
-  put_if(s->io.out[1], s->grad_weight);
-  put_if(s->io.out[2], s->grad_bias);
-  return OG_OK;
-}
-
 og_status og_prepare_batch_norm_backward(og_prep *prep) {
+  static const form of = {channels_read, run_batch_norm_backward,
+                          run_plane_backward, "XXcCC", "xcc"};
+  norm *s;
   int64_t training;
-  const bool is_plain = is_plane(prep->in[0]) && is_plane(prep->in[1]) &&
-                        (prep->out[0] == NULL || is_plane(prep->out[0]));
-  norm *s = og_state_begin(
-      prep, sizeof *s, is_plain ? run_plane_backward : run_batch_norm_backward);
-  if (s == NULL) return OG_MEMORY;
-  OG_TRY(is_plain ? channels_read(prep, s, prep->in[1], 1)
-                  : channels_prepare(prep, s, prep->in[1], 1));
-  if (is_plain) OG_TRY(planes_alloc(prep, s));
+  OG_TRY(norm_begin(prep, &of, &s));
   OG_TRY(og_prep_int(prep, 0, 1, &training));
   s->training = training != 0;
-  const int64_t n = og_numel(prep->in[1]), c = s->channels;
-  if (!prep->in[0] || !prep->in[3] || !prep->in[4])
-    return og_prep_wrong(prep, "an operand that it needs is missing");
-  const og_tensor *tensors[] = {prep->in[0],  prep->in[1], prep->in[2],
-                                prep->in[3],  prep->in[4], prep->out[0],
-                                prep->out[1], prep->out[2]};
-  const int64_t counts[] = {n, n, c, c, c, n, c, c};
-  return need_counts(prep, tensors, counts, 8);
+  return OG_OK;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference pooling over the last two dims, and its gradients. The dims before
-// them count as one.
+// Reference pooling over the last two dims, or three where it is adaptive, and
+// its gradients. The dims before them count as one.
 
 #include <math.h>
 #include <string.h>
@@ -15,23 +15,34 @@ typedef struct pool {
   double *in, *out;
 } pool;
 
-// What small element i of the average is made of: a window of one plane, and
-// what its sum is divided by.
+// What small element i is made of: a window of one plane, and what an average's
+// sum is divided by.
 typedef struct patch {
-  og_window y, x;
+  og_window z, y, x;
   double *plane;
   double area;
 } patch;
 
+static int64_t large_area(const pool *s) {
+  return s->of.deep[0] * s->of.in[0] * s->of.in[1];
+}
+
+static int64_t small_area(const pool *s) {
+  return s->of.deep[1] * s->of.out[0] * s->of.out[1];
+}
+
 static patch patch_of(const pool *s, int64_t i) {
-  const int64_t area_out = s->of.out[0] * s->of.out[1];
-  const og_window y = og_pool_window(&s->of, 0, i % area_out / s->of.out[1]);
+  const int64_t layer = s->of.out[0] * s->of.out[1];
+  const og_window z = og_pool_adaptive_window(s->of.deep[0], s->of.deep[1],
+                                              i / layer % s->of.deep[1]);
+  const og_window y = og_pool_window(&s->of, 0, i % layer / s->of.out[1]);
   const og_window x = og_pool_window(&s->of, 1, i % s->of.out[1]);
   const int64_t inside = (y.end - y.begin) * (x.end - x.begin);
   return (patch){
+      .z = z,
       .y = y,
       .x = x,
-      .plane = s->in + i / area_out * s->of.in[0] * s->of.in[1],
+      .plane = s->in + i / small_area(s) * large_area(s),
       .area = (double)(s->divisor != 0     ? s->divisor
                        : s->counts_padding ? y.span * x.span
                                            : inside),
@@ -40,27 +51,26 @@ static patch patch_of(const pool *s, int64_t i) {
 
 // --- Largest -----------------------------------------------------------------
 
+// The last NaN, else the first of the largest.
 static og_status run_max(void *state, const og_run *run) {
   const pool *s = state;
-  const int64_t area_in = s->of.in[0] * s->of.in[1];
-  const int64_t area_out = s->of.out[0] * s->of.out[1];
-  double *index = s->out + s->of.planes * area_out;
+  const int64_t count = s->of.planes * small_area(s);
+  double *index = s->out + count;
   (void)run;
   og_get_all(s->io.in[0], s->in);
-  for (int64_t i = 0; i < s->of.planes * area_out; ++i) {
-    const og_window y = og_pool_window(&s->of, 0, i % area_out / s->of.out[1]);
-    const og_window x = og_pool_window(&s->of, 1, i % s->of.out[1]);
-    const double *plane = s->in + i / area_out * area_in;
-    int64_t best = y.begin * s->of.in[1] + x.begin;
+  for (int64_t i = 0; i < count; ++i) {
+    const patch p = patch_of(s, i);
+    const int64_t rows = s->of.in[0], width = s->of.in[1];
+    int64_t best = (p.z.begin * rows + p.y.begin) * width + p.x.begin;
     double top = -INFINITY;
-    for (int64_t r = y.begin; r < y.end; r += y.step)
-      for (int64_t c = x.begin; c < x.end; c += x.step) {
-        const double value = plane[r * s->of.in[1] + c];
-        if (value > top || value != value) {
-          top = value;
-          best = r * s->of.in[1] + c;
+    for (int64_t z = p.z.begin; z < p.z.end; ++z)
+      for (int64_t r = p.y.begin; r < p.y.end; r += p.y.step)
+        for (int64_t c = p.x.begin; c < p.x.end; c += p.x.step) {
+          const int64_t at = (z * rows + r) * width + c;
+          if (!(p.plane[at] > top) && p.plane[at] == p.plane[at]) continue;
+          top = p.plane[at];
+          best = at;
         }
-      }
     s->out[i] = top;
     index[i] = (double)best;
   }
@@ -72,8 +82,7 @@ static og_status run_max(void *state, const og_run *run) {
 // Operands: gradient and indices.
 static og_status run_max_backward(void *state, const og_run *run) {
   const pool *s = state;
-  const int64_t area_in = s->of.in[0] * s->of.in[1];
-  const int64_t area_out = s->of.out[0] * s->of.out[1];
+  const int64_t area_in = large_area(s), area_out = small_area(s);
   const int64_t total = s->of.planes * area_in;
   double *index = s->in + total;
   og_get_all(s->io.in[0], s->out);
@@ -83,8 +92,7 @@ static og_status run_max_backward(void *state, const og_run *run) {
     const int64_t at = og_double_to_int(index[i]);
     if (at < 0 || at >= area_in)
       return og_run_fail(run, OG_INVALID,
-                         "an index of the pooling is out of "
-                         "range");
+                         "an index of the pooling is out of range");
     s->in[i / area_out * area_in + at] += s->out[i];
   }
   og_put_all(s->io.out[0], s->in);
@@ -145,13 +153,36 @@ og_status og_prepare_max_pool2d(og_prep *prep) {
   return memory_take(prep, s, prep->in[0], prep->out[0]);
 }
 
-og_status og_prepare_max_pool2d_backward(og_prep *prep) {
-  pool *s = og_state_begin(prep, sizeof *s, run_max_backward);
+static og_status max_prepare(og_prep *prep, og_step_fn run, int64_t dims,
+                             const og_tensor *large, const og_tensor *small,
+                             const og_tensor *index) {
+  pool *s = og_state_begin(prep, sizeof *s, run);
   if (s == NULL) return OG_MEMORY;
-  OG_TRY(og_pool_shapes(prep, prep->out[0], prep->in[0], &s->of));
-  OG_TRY(memory_take(prep, s, prep->out[0], prep->in[0]));
-  OG_TRY(og_need_int(prep, prep->in[1]));
-  return og_same_shape(prep->in[1], prep->in[0]) ? OG_OK : og_prep_misfit(prep);
+  s->of.adaptive = true;  // backward reads no windows
+  OG_TRY(og_pool_shapes(prep, large, small, dims, &s->of));
+  OG_TRY(memory_take(prep, s, large, small));
+  if (index == NULL && run == run_max) return OG_OK;
+  OG_TRY(og_need_int(prep, index));
+  return og_same_shape(index, small) ? OG_OK : og_prep_misfit(prep);
+}
+
+og_status og_prepare_max_pool2d_backward(og_prep *prep) {
+  return max_prepare(prep, run_max_backward, 2, prep->out[0], prep->in[0],
+                     prep->in[1]);
+}
+
+og_status og_prepare_adaptive_max_pool(og_prep *prep) {
+  int64_t dims;
+  OG_TRY(og_prep_int(prep, 0, 2, &dims));
+  return max_prepare(prep, run_max, dims, prep->in[0], prep->out[0],
+                     prep->out[1]);
+}
+
+og_status og_prepare_adaptive_max_pool_backward(og_prep *prep) {
+  int64_t dims;
+  OG_TRY(og_prep_int(prep, 0, 2, &dims));
+  return max_prepare(prep, run_max_backward, dims, prep->out[0], prep->in[0],
+                     prep->in[1]);
 }
 
 static og_status average_prepare(og_prep *prep, og_step_fn run,
@@ -163,7 +194,7 @@ static og_status average_prepare(og_prep *prep, og_step_fn run,
   s->of.dilation[0] = s->of.dilation[1] = 1;
   const og_tensor *large = is_backward ? prep->out[0] : prep->in[0];
   const og_tensor *small = is_backward ? prep->in[0] : prep->out[0];
-  OG_TRY(og_pool_shapes(prep, large, small, &s->of));
+  OG_TRY(og_pool_shapes(prep, large, small, 2, &s->of));
   OG_TRY(memory_take(prep, s, large, small));
   if (adaptive) {
     // A window is at most one longer than its share, at both ends.

@@ -143,33 +143,22 @@ typedef struct reduction {
   bool needs_element;  // nothing to reduce is an error
 } reduction;
 
+#define OF_LARGEST \
+  max_reals, max_wholes, { -INFINITY, INT64_MIN, 0 }
+#define OF_LEAST \
+  min_reals, min_wholes, { INFINITY, INT64_MAX, 0 }
 static const reduction reductions[] = {
     {OG_IR_sum, sum_reals, sum_wholes, {0, 0, 0}, false, false},
     {OG_IR_mean, sum_reals, sum_wholes, {0, 0, 0}, false, false},
     {OG_IR_prod, prod_reals, prod_wholes, {1, 1, 0}, false, false},
-    {OG_IR_amax, max_reals, max_wholes, {-INFINITY, INT64_MIN, 0}, false, true},
-    {OG_IR_amin, min_reals, min_wholes, {INFINITY, INT64_MAX, 0}, false, true},
     {OG_IR_any, any_reals, any_wholes, {0, 0, 0}, false, false},
     {OG_IR_all, all_reals, all_wholes, {1, 1, 0}, false, false},
-    {OG_IR_argmax,
-     max_reals,
-     max_wholes,
-     {-INFINITY, INT64_MIN, 0},
-     true,
-     true},
-    {OG_IR_argmin, min_reals, min_wholes, {INFINITY, INT64_MAX, 0}, true, true},
-    {OG_IR_max_index,
-     max_reals,
-     max_wholes,
-     {-INFINITY, INT64_MIN, 0},
-     false,
-     true},
-    {OG_IR_min_index,
-     min_reals,
-     min_wholes,
-     {INFINITY, INT64_MAX, 0},
-     false,
-     true},
+    {OG_IR_amax, OF_LARGEST, false, true},
+    {OG_IR_amin, OF_LEAST, false, true},
+    {OG_IR_argmax, OF_LARGEST, true, true},
+    {OG_IR_argmin, OF_LEAST, true, true},
+    {OG_IR_max_index, OF_LARGEST, false, true},
+    {OG_IR_min_index, OF_LEAST, false, true},
 };
 
 static const reduction *reduction_find(int32_t op) {
@@ -369,30 +358,32 @@ og_status og_prepare_reduce(og_prep *prep) {
 
 // --- Variance ----------------------------------------------------------------
 
+typedef struct deviations {
+  double mean, squares;
+} deviations;
+
+static void deviations_visit(void *state, const block *x, int64_t n,
+                             int64_t position) {
+  deviations *d = state;
+  double squares[BLOCK];
+  (void)position;
+  for (int64_t j = 0; j < n; ++j)
+    squares[j] = (x->reals[j] - d->mean) * (x->reals[j] - d->mean);
+  d->squares += lanes_sum(squares, n);
+}
+
 static void share_variance(void *state, int64_t begin, int64_t end,
                            int32_t worker) {
   const reduce *r = state;
-  double x[BLOCK];
-  const int64_t stride =
-      r->reduced.ndim > 0 ? r->reduced.stride[0][r->reduced.ndim - 1] : 0;
+  const double divisor = (double)r->count - r->correction;
   (void)worker;
   for (int64_t i = begin; i < end; ++i) {
-    int64_t offset[OG_NEST_OPERANDS], row_offset[OG_NEST_OPERANDS];
+    int64_t offset[OG_NEST_OPERANDS];
     og_nest_point(&r->kept, i, offset);
     const char *from = og_bytes(r->io.in[0]) + offset[0];
-    const double mean = reduce_point(r, from).real / (double)r->count;
-    double squares = 0;
-    for (int64_t row = 0; row < r->rows; ++row) {
-      og_nest_offsets(&r->reduced, row, row_offset);
-      for (int64_t at = 0; at < r->width; at += BLOCK) {
-        const int64_t n = r->width - at < BLOCK ? r->width - at : BLOCK;
-        r->load(n, x, from + row_offset[0] + at * stride, stride);
-        for (int64_t j = 0; j < n; ++j) x[j] = (x[j] - mean) * (x[j] - mean);
-        squares += lanes_sum(x, n);
-      }
-    }
-    const double divisor = (double)r->count - r->correction;
-    const double results[2] = {squares / (divisor > 0 ? divisor : 0), mean};
+    deviations d = {reduce_point(r, from).real / (double)r->count, 0};
+    blocks_visit(r, from, deviations_visit, &d);
+    const double results[2] = {d.squares / (divisor > 0 ? divisor : 0), d.mean};
     for (int32_t k = 0; k < r->io.out_count; ++k)
       og_element_set_double(r->io.out[k]->dtype,
                             og_bytes(r->io.out[k]) + offset[k + 1], results[k]);

@@ -4,13 +4,15 @@
 
 #include "graph/op.h"
 
+og_window og_pool_adaptive_window(int64_t size, int64_t count, int64_t at) {
+  const int64_t begin = at * size / count;
+  const int64_t end = ((at + 1) * size + count - 1) / count;
+  return (og_window){begin, end, 1, end - begin};
+}
+
 og_window og_pool_window(const og_pool *s, int d, int64_t at) {
   const int64_t n = s->in[d];
-  if (s->adaptive) {
-    const int64_t begin = at * n / s->out[d];
-    const int64_t end = ((at + 1) * n + s->out[d] - 1) / s->out[d];
-    return (og_window){begin, end, 1, end - begin};
-  }
+  if (s->adaptive) return og_pool_adaptive_window(n, s->out[d], at);
   const int64_t step = s->dilation[d];
   int64_t begin = at * s->stride[d] - s->padding[d];
   int64_t end = begin + (s->kernel[d] - 1) * step + 1;
@@ -34,17 +36,19 @@ static og_status pair_read(og_prep *prep, int32_t index, int64_t otherwise,
 }
 
 og_status og_pool_shapes(og_prep *prep, const og_tensor *large,
-                         const og_tensor *small, og_pool *out) {
+                         const og_tensor *small, int64_t dims, og_pool *out) {
   OG_TRY(og_need_float(prep, large));
   OG_TRY(og_need_float(prep, small));
   const int32_t rank = large->ndim;
-  bool fits = rank >= 2 && small->ndim == rank;
+  bool fits = (dims == 2 || dims == 3) && rank >= dims && small->ndim == rank;
   out->planes = 1;
-  for (int32_t d = 0; fits && d < rank - 2; ++d) {
+  for (int32_t d = 0; fits && d < rank - (int32_t)dims; ++d) {
     fits = large->shape[d] == small->shape[d];
     out->planes *= large->shape[d];
   }
   if (!fits) return og_prep_misfit(prep);
+  out->deep[0] = dims == 3 ? large->shape[rank - 3] : 1;
+  out->deep[1] = dims == 3 ? small->shape[rank - 3] : 1;
   for (int d = 0; d < 2; ++d) {
     out->in[d] = large->shape[rank - 2 + d];
     out->out[d] = small->shape[rank - 2 + d];
@@ -73,7 +77,7 @@ og_status og_pool_windows(og_prep *prep, og_pool *out) {
 }
 
 og_status og_pool_max(og_prep *prep, og_pool *out) {
-  OG_TRY(og_pool_shapes(prep, prep->in[0], prep->out[0], out));
+  OG_TRY(og_pool_shapes(prep, prep->in[0], prep->out[0], 2, out));
   OG_TRY(pair_read(prep, 3, 1, 1, out->dilation));
   if (prep->out[1] != NULL) {
     OG_TRY(og_need_int(prep, prep->out[1]));
