@@ -425,6 +425,13 @@ typedef struct og_decl {
 og_status og_decl_create(const og_op *record, uint32_t op_size,
                          og_decl **out_decl, opgraft_error *error);
 void og_decl_destroy(og_decl *decl);
+// Of a tensor argument; NULL: it has none.
+static inline const og_pattern *og_pattern_of(const og_decl *decl,
+                                              int32_t tensor) {
+  for (int32_t p = 0; p < decl->pattern_count; ++p)
+    if (decl->patterns[p].tensor == tensor) return &decl->patterns[p];
+  return NULL;
+}
 
 // --- Frames and types --------------------------------------------------------
 

@@ -142,13 +142,10 @@ static bool is_item_rounded(const og_decl *decl, const og_item *item) {
 // padding, the first one of the last row; -1 where that may be padding too.
 static int64_t last_place(const og_decl *decl, int32_t tensor,
                           const og_array *a) {
-  for (int32_t p = 0; p < decl->pattern_count; ++p) {
-    const og_pattern *pattern = &decl->patterns[p];
-    for (int32_t i = 0; pattern->tensor == tensor && i < pattern->item_count;
-         ++i)
-      if (is_item_rounded(decl, &pattern->items[i]))
-        return i == 0 ? -1 : a->count - a->count / a->sizes.size[0];
-  }
+  const og_pattern *pattern = og_pattern_of(decl, tensor);
+  for (int32_t i = 0; pattern != NULL && i < pattern->item_count; ++i)
+    if (is_item_rounded(decl, &pattern->items[i]))
+      return i == 0 ? -1 : a->count - a->count / a->sizes.size[0];
   return a->count - 1;
 }
 

@@ -185,11 +185,9 @@ static int32_t axis_in(const og_item *items, int32_t count, int32_t d) {
 }
 
 static int32_t argument_axis(const og_sample *s, int32_t tensor, int32_t d) {
-  const og_decl *decl = s->op->decl;
-  for (int32_t p = 0; p < decl->pattern_count; ++p)
-    if (decl->patterns[p].tensor == tensor)
-      return axis_in(decl->patterns[p].items, decl->patterns[p].item_count, d);
-  return OG_SEVERAL_AXES;
+  const og_pattern *pattern = og_pattern_of(s->op->decl, tensor);
+  return pattern != NULL ? axis_in(pattern->items, pattern->item_count, d)
+                         : OG_SEVERAL_AXES;
 }
 
 // Of fresh result i.
@@ -522,15 +520,6 @@ done:
   return ok;
 }
 
-static bool has_lists(const og_decl *decl) {
-  for (int32_t p = 0; p < decl->param_count; ++p)
-    if (decl->params[p].type == OG_TYPE_TENSOR && decl->params[p].is_list)
-      return true;
-  for (int32_t r = 0; r < decl->result_count; ++r)
-    if (decl->results[r].is_list) return true;
-  return false;
-}
-
 // Each dim once: what a call of this size does is the same at any other.
 void og_probe_huge(og_trial *trial) {
   static const opgraft_op *of;
@@ -538,7 +527,7 @@ void og_probe_huge(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   if (!og_is_comparable(trial) || trial->forward != NULL ||
       decl->record->sample != NULL || decl->mutated_count > 0 ||
-      has_lists(decl))
+      decl->has_lists)
     return;
   if (of != trial->op) tried = 0;
   of = trial->op;

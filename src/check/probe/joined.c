@@ -110,13 +110,10 @@ static bool axis_find(const joined *j, const og_item *items, int32_t count,
 }
 
 static bool argument_axis(const joined *j, int32_t tensor, int32_t *out_axis) {
-  const og_decl *decl = j->whole.op->decl;
+  const og_pattern *pattern = og_pattern_of(j->whole.op->decl, tensor);
   *out_axis = NONE;
-  for (int32_t p = 0; p < decl->pattern_count; ++p)
-    if (decl->patterns[p].tensor == tensor)
-      return axis_find(j, decl->patterns[p].items, decl->patterns[p].item_count,
-                       out_axis);
-  return true;
+  return pattern == NULL ||
+         axis_find(j, pattern->items, pattern->item_count, out_axis);
 }
 
 static bool output_axis(const joined *j, const og_outputs *out, int32_t i,

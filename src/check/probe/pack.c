@@ -74,11 +74,10 @@ static int32_t batch_pack(const og_decl *decl) {
 }
 
 static bool has_pack(const og_decl *decl, int32_t tensor, int32_t pack) {
-  for (int32_t p = 0; p < decl->pattern_count; ++p)
-    if (decl->patterns[p].tensor == tensor && decl->patterns[p].item_count > 0)
-      return decl->patterns[p].items[0].kind == OG_ITEM_PACK &&
-             decl->patterns[p].items[0].dim == pack;
-  return false;
+  const og_pattern *pattern = og_pattern_of(decl, tensor);
+  return pattern != NULL && pattern->item_count > 0 &&
+         pattern->items[0].kind == OG_ITEM_PACK &&
+         pattern->items[0].dim == pack;
 }
 
 enum { BATCH = 2 };

@@ -64,16 +64,11 @@ bool og_axes_of(const og_sample *s, const og_item *items, int32_t count,
 
 bool og_argument_axes(const og_sample *s, int32_t tensor, int32_t d,
                       uint32_t *out_axes) {
-  const og_decl *decl = s->op->decl;
+  const og_pattern *pattern = og_pattern_of(s->op->decl, tensor);
   *out_axes = 0;
-  for (int32_t p = 0; p < decl->pattern_count; ++p) {
-    const og_pattern *pattern = &decl->patterns[p];
-    if (pattern->tensor == tensor)
-      return !pattern->is_list &&
-             og_axes_of(s, pattern->items, pattern->item_count,
-                        s->shape[tensor][0].rank, d, out_axes);
-  }
-  return false;
+  return pattern != NULL && !pattern->is_list &&
+         og_axes_of(s, pattern->items, pattern->item_count,
+                    s->shape[tensor][0].rank, d, out_axes);
 }
 
 bool og_output_axes(const og_sample *s, const og_outputs *out, int32_t i,

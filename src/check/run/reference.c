@@ -55,13 +55,11 @@ static int64_t offset_at(const evaluator *v, const layout *a, int64_t i) {
 }
 
 static void tensor_load(const evaluator *v, int32_t t, int64_t n, double *to) {
-  const og_decl *decl = v->sample->op->decl;
+  const og_pattern *pattern = og_pattern_of(v->sample->op->decl, t);
   const og_array *a = &v->inputs->tensor[t][0];
   layout at = {0};
-  for (int32_t p = 0; p < decl->pattern_count; ++p)
-    for (int32_t i = 0;
-         decl->patterns[p].tensor == t && i < decl->patterns[p].item_count; ++i)
-      at.dim[at.count++] = decl->patterns[p].items[i].dim;
+  for (int32_t i = 0; pattern != NULL && i < pattern->item_count; ++i)
+    at.dim[at.count++] = pattern->items[i].dim;
   const size_t bytes = og_dtype_bytes(a->type);
   for (int64_t i = 0; i < n; ++i)  // one that is absent counts 0
     to[i] =
@@ -171,15 +169,12 @@ static bool node_eval(evaluator *v, int32_t k) {
 
 static layout result_layout(const og_decl *decl, int32_t fresh) {
   const og_shape_rule *rule = &decl->shapes[fresh];
-  const og_item *items = rule->items;
-  int32_t count = rule->item_count;
+  const og_pattern *like = rule->kind == OG_SHAPE_LIKE
+                               ? og_pattern_of(decl, rule->like_tensor)
+                               : NULL;
+  const og_item *items = like != NULL ? like->items : rule->items;
+  const int32_t count = like != NULL ? like->item_count : rule->item_count;
   layout out = {0};
-  for (int32_t p = 0; rule->kind == OG_SHAPE_LIKE && p < decl->pattern_count;
-       ++p)
-    if (decl->patterns[p].tensor == rule->like_tensor) {
-      items = decl->patterns[p].items;
-      count = decl->patterns[p].item_count;
-    }
   for (int32_t i = 0; i < count; ++i) out.dim[out.count++] = items[i].dim;
   return out;
 }

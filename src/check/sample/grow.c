@@ -72,16 +72,11 @@ static void dim_set(og_sample *plan, int32_t d, int64_t size) {
   for (int32_t i = 0; i < plan->pack[d].rank; ++i) plan->pack[d].size[i] = size;
 }
 
-static bool has_pattern(const og_decl *decl, int32_t tensor) {
-  for (int32_t p = 0; p < decl->pattern_count; ++p)
-    if (decl->patterns[p].tensor == tensor) return true;
-  return false;
-}
-
 static void free_shapes_set(og_sample *plan, int64_t size) {
   const og_decl *decl = plan->op->decl;
   for (int32_t t = 0; t < decl->tensor_count; ++t)
-    for (int32_t e = 0; !has_pattern(decl, t) && e < OG_SAMPLE_LIST; ++e)
+    for (int32_t e = 0; og_pattern_of(decl, t) == NULL && e < OG_SAMPLE_LIST;
+         ++e)
       plan->shape[t][e] = (og_dims){.rank = 1, .size = {size}};
 }
 

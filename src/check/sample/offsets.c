@@ -9,12 +9,6 @@
 #include "decl/parse/expr.h"
 #include "decl/types.h"
 
-static const og_pattern *pattern_of(const og_decl *decl, int32_t tensor) {
-  for (int32_t p = 0; p < decl->pattern_count; ++p)
-    if (decl->patterns[p].tensor == tensor) return &decl->patterns[p];
-  return NULL;
-}
-
 // The dim of `name + 1` or `name - 1`, as `op` says; -1 for all else.
 static int32_t next_to(const og_expr *expr, int32_t op) {
   if (expr->count != 3 || expr->code[2].op != op) return -1;
@@ -48,7 +42,7 @@ static bool is_one_more(const og_decl *decl, int32_t dim) {
 }
 
 bool og_is_offsets_argument(const og_decl *decl, int32_t tensor) {
-  const og_pattern *pattern = pattern_of(decl, tensor);
+  const og_pattern *pattern = og_pattern_of(decl, tensor);
   const og_value_range *range = og_value_range_of(decl, tensor);
   if (range != NULL) return range->is_offsets;
   if (pattern == NULL || pattern->is_list || pattern->item_count != 1 ||
@@ -106,7 +100,7 @@ static bool is_result_dim(const og_decl *decl, int32_t dim) {
 // Whether the dim counts the groups themselves.
 static bool is_group_dim(const og_decl *decl, int32_t dim) {
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
-    const og_pattern *pattern = pattern_of(decl, t);
+    const og_pattern *pattern = og_pattern_of(decl, t);
     if (og_is_offsets_argument(decl, t) && pattern != NULL &&
         pattern->item_count == 1 && pattern->items[0].kind == OG_ITEM_EXPR &&
         next_to(&pattern->items[0].expr, OG_CODE_ADD_) == dim)

@@ -253,12 +253,11 @@ static void align_items(og_sample *s, const og_item *items, int32_t count,
 // --- Tensors -----------------------------------------------------------------
 
 static bool is_varying(const og_decl *decl, int32_t tensor) {
-  for (int32_t p = 0; p < decl->pattern_count; ++p)
-    for (int32_t i = 0; i < decl->patterns[p].item_count; ++i)
-      if (decl->patterns[p].tensor == tensor &&
-          decl->patterns[p].items[i].kind == OG_ITEM_DIM &&
-          decl->dims[decl->patterns[p].items[i].dim].kind == OG_DIM_VARY)
-        return true;
+  const og_pattern *pattern = og_pattern_of(decl, tensor);
+  for (int32_t i = 0; pattern != NULL && i < pattern->item_count; ++i)
+    if (pattern->items[i].kind == OG_ITEM_DIM &&
+        decl->dims[pattern->items[i].dim].kind == OG_DIM_VARY)
+      return true;
   return false;
 }
 
@@ -287,12 +286,6 @@ static void draw_presence(og_sample *s, og_profile profile, og_random *r) {
   }
 }
 
-static bool has_pattern(const og_decl *decl, int32_t tensor) {
-  for (int32_t p = 0; p < decl->pattern_count; ++p)
-    if (decl->patterns[p].tensor == tensor) return true;
-  return false;
-}
-
 // The end of a shape, with some dims 1: it broadcasts to the whole.
 static void cut_shape(og_dims *shape, og_random *r) {
   const int32_t cut = (int32_t)og_random_between(r, 0, shape->rank);
@@ -310,7 +303,7 @@ static void draw_free_shapes(og_sample *s, og_profile profile, og_random *r) {
   og_dims base;
   draw_pack(&base, profile, r);
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
-    if (has_pattern(decl, t)) continue;
+    if (og_pattern_of(decl, t) != NULL) continue;
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
       og_dims *shape = &s->shape[t][e];
       *shape = base;

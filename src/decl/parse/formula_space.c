@@ -16,10 +16,10 @@ typedef struct items {
 // --- Items -------------------------------------------------------------------
 
 static items argument_items(const og_decl *decl, int32_t tensor) {
-  for (int32_t k = 0; k < decl->pattern_count; ++k)
-    if (decl->patterns[k].tensor == tensor && !decl->patterns[k].is_list)
-      return (items){decl->patterns[k].items, decl->patterns[k].item_count};
-  return (items){NULL, 0};
+  const og_pattern *pattern = og_pattern_of(decl, tensor);
+  return pattern != NULL && !pattern->is_list
+             ? (items){pattern->items, pattern->item_count}
+             : (items){NULL, 0};
 }
 
 // Of an output, in the order of call->out.

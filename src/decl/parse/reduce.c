@@ -75,15 +75,9 @@ int32_t og_items_hold(const og_item *items, int32_t count, int32_t dim,
   return found;
 }
 
-static const og_pattern *pattern_of(const og_decl *decl, int32_t tensor) {
-  for (int32_t p = 0; p < decl->pattern_count; ++p)
-    if (decl->patterns[p].tensor == tensor) return &decl->patterns[p];
-  return NULL;
-}
-
 static const og_item *tensor_items(const og_decl *decl, int32_t tensor,
                                    int32_t *out_count) {
-  const og_pattern *pattern = pattern_of(decl, tensor);
+  const og_pattern *pattern = og_pattern_of(decl, tensor);
   *out_count = 0;
   if (pattern == NULL || pattern->is_list) return NULL;
   *out_count = pattern->item_count;

@@ -42,15 +42,9 @@ static bool items_dims(const og_item *items, int32_t count, uint64_t *out) {
   return true;
 }
 
-static const og_pattern *pattern_of(const og_decl *decl, int32_t tensor) {
-  for (int32_t p = 0; p < decl->pattern_count; ++p)
-    if (decl->patterns[p].tensor == tensor) return &decl->patterns[p];
-  return NULL;
-}
-
 static og_status tensor_find(reading *r, og_token name, const og_param *param,
                              og_scalar_instruction *out) {
-  const og_pattern *pattern = pattern_of(r->parser->decl, param->index);
+  const og_pattern *pattern = og_pattern_of(r->parser->decl, param->index);
   uint64_t dims;
   if (pattern == NULL || pattern->is_list ||
       !items_dims(pattern->items, pattern->item_count, &dims))
@@ -217,8 +211,9 @@ static og_status check_result(const og_parser *p, int32_t fresh,
                               const og_reference_node *node, og_token at) {
   const og_decl *decl = p->decl;
   const og_shape_rule *rule = &decl->shapes[fresh];
-  const og_pattern *like =
-      rule->kind == OG_SHAPE_LIKE ? pattern_of(decl, rule->like_tensor) : NULL;
+  const og_pattern *like = rule->kind == OG_SHAPE_LIKE
+                               ? og_pattern_of(decl, rule->like_tensor)
+                               : NULL;
   const og_item *items = like != NULL ? like->items : rule->items;
   const int32_t count = like != NULL ? like->item_count : rule->item_count;
   uint64_t dims = 0;
