@@ -3,6 +3,7 @@
 
 #include "report/form.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +16,48 @@ og_status og_report_flush(og_text *out, opgraft_report_write_fn write,
   og_text_reset(out);
   if (!failed) return OG_OK;
   return og_error_set(error, OG_MEMORY, NULL, NULL, "report: out of memory");
+}
+
+void og_form_add(og_text *out, og_foreign_fn foreign, const char *format, ...) {
+  va_list rest;
+  va_start(rest, format);
+  for (const char *at = format; *at != '\0'; at += 2) {
+    int32_t width = INT32_MAX;
+    const size_t plain = strcspn(at, "%");
+    og_text_add_n(out, at, plain);
+    at += plain;
+    if (*at == '\0') break;
+    if (at[1] == '*') {
+      width = va_arg(rest, int);
+      ++at;
+    }
+    switch (at[1]) {
+      case 's':
+        foreign(out, va_arg(rest, const char *), width);
+        break;
+      case 'd':
+        og_text_addf(out, "%d", va_arg(rest, int));
+        break;
+      case 'l':
+        og_text_addf(out, "%lld", (long long)va_arg(rest, int64_t));
+        break;
+      case 't':
+        og_time_add(out, va_arg(rest, double));
+        break;
+      case 'b':
+        og_bytes_add(out, va_arg(rest, double));
+        break;
+      case 'm':
+        og_spread_add(out, va_arg(rest, const og_spread *));
+        break;
+      case 'f':
+        og_text_add_fixed(out, va_arg(rest, double), 1);
+        break;
+      default:
+        og_text_add(out, "%");
+    }
+  }
+  va_end(rest);
 }
 
 static const struct {
@@ -109,6 +152,14 @@ const char *og_report_eager(const opgraft_report *report) {
   return report->joined.has_hlo ? "LazyTensor" : "eager";
 }
 
+void og_report_times_add(og_text *out, const opgraft_report *report) {
+  const og_joined *j = &report->joined;
+  og_form_add(out, NULL, " %m, now %m", &j->eager_ns, &j->compiled_ns);
+  if (j->reachable_ns > 0)
+    og_form_add(out, NULL, ", reachable %t", j->reachable_ns);
+  og_text_add(out, " a step: ");
+}
+
 bool og_report_is_loss(const opgraft_report *report) {
   const og_joined *joined = &report->joined;
   return og_joined_times(joined) == OG_TIMES_DIFFERENT &&
@@ -119,11 +170,11 @@ void og_report_verdict_add(og_text *out, const opgraft_report *report) {
   const og_joined *joined = &report->joined;
   const og_times times = og_joined_times(joined);
   if (times == OG_TIMES_BUSY) {
-    og_text_add(
-        out,
-        "too noisy: the machine is busy (one in ten runs of fixed work took ");
-    og_text_add_fixed(out, joined->stretch, 1);
-    og_text_add(out, " times its processor time)");
+    og_form_add(
+        out, NULL,
+        "too noisy: the machine is busy (one in ten runs of fixed work took %f "
+        "times its processor time)",
+        joined->stretch);
   } else if (times == OG_TIMES_SPREAD) {
     og_text_add(out, "too noisy: the spread is larger than the difference");
   } else if (og_report_is_loss(report)) {

@@ -10,6 +10,14 @@
 og_status og_report_flush(og_text *out, opgraft_report_write_fn write,
                           void *user, opgraft_error *error);
 
+// How a form writes a text that may come from anywhere, of at most `width`
+// characters where it cuts texts.
+typedef void (*og_foreign_fn)(og_text *out, const char *text, int32_t width);
+// Adds `format`, in which %s is such a text, %*s one with its width before it,
+// %d an int, %l an int64_t; of doubles %t a time in nanoseconds, %b bytes, %f
+// with one digit; %m a spread (pointer), %% a percent sign.
+void og_form_add(og_text *out, og_foreign_fn foreign, const char *format, ...);
+
 // What may be done about a root, by registry id: rows of advice.def.
 typedef struct og_advice {
   const char *class_;  // "flag", "adopt", "rewrite", "hoist", ...
@@ -34,6 +42,9 @@ bool og_report_is_degraded(const opgraft_report *report);
 // One sentence of what the times say: a net loss, a gain, or why neither can
 // be told. Both times were measured.
 void og_report_verdict_add(og_text *out, const opgraft_report *report);
+// " 2.40 ms, now 1.20 ms, reachable 1.00 ms a step: ", behind the word for what
+// was not compiled. Both times were measured.
+void og_report_times_add(og_text *out, const opgraft_report *report);
 // The word for what was not compiled.
 const char *og_report_eager(const opgraft_report *report);
 bool og_report_is_loss(const opgraft_report *report);

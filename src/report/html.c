@@ -36,7 +36,8 @@ static const char head[] =
     "</style></head><body>\n";
 
 // Text that may come from anywhere, as text and nothing else.
-static void safe_add(og_text *out, const char *text) {
+static void safe_add(og_text *out, const char *text, int32_t width) {
+  (void)width;
   for (const char *s = text; *s != '\0';) {
     uint32_t code;
     const size_t length = og_utf8_read(s, &code);
@@ -54,7 +55,7 @@ static void safe_add(og_text *out, const char *text) {
 static void file_add(og_text *out, const opgraft_report *report,
                      const char *file) {
   og_text scratch = {0};
-  safe_add(out, og_report_file(report, file, &scratch));
+  safe_add(out, og_report_file(report, file, &scratch), 0);
   out->failed |= scratch.failed;
   og_text_reset(&scratch);
 }
@@ -72,55 +73,33 @@ static void verdict(og_text *out, const opgraft_report *report) {
     og_text_add(out, "No time was measured.</p>\n");
     return;
   }
-  og_text_add(out, j->has_hlo ? "LazyTensor " : "Eager ");
-  og_spread_add(out, &j->eager_ns);
-  og_text_add(out, ", now ");
-  og_spread_add(out, &j->compiled_ns);
-  if (j->reachable_ns > 0) {
-    og_text_add(out, ", reachable ");
-    og_time_add(out, j->reachable_ns);
-  }
-  og_text_add(out, " a step: <span");
+  og_text_add(out, j->has_hlo ? "LazyTensor" : "Eager");
+  og_report_times_add(out, report);
+  og_text_add(out, "<span");
   if (og_report_is_loss(report)) og_text_add(out, " class=\"loss\"");
   og_text_add(out, ">");
   og_report_verdict_add(out, report);
   og_text_add(out, "</span>.</p>\n");
 }
 
-static void stage_add(og_text *out, const char *name, int64_t count,
-                      const char *rest) {
-  og_text_addf(out, "<li>%s<b>%lld</b>", name, (long long)count);
-  og_text_add(out, rest);
-  og_text_add(out, "</li>\n");
-}
-
 static void waterfall(og_text *out, const opgraft_report *report) {
   const og_joined *j = &report->joined;
-  og_text note = {0};
-  og_text_add(out, "<h2>From source to kernels</h2>\n<ul class=\"stages\">\n");
-  og_text_addf(&note, "%lld not compiled, %lld unexplained",
-               (long long)j->frames.skipped, (long long)j->frames.unexplained);
-  stage_add(out, "frames", j->frames.total, note.data ? note.data : "");
-  out->failed |= note.failed;
-  og_text_reset(&note);
-  og_text_add(&note, "Dynamo ");
-  og_time_add(&note, j->dynamo_ns);
-  stage_add(out, "FX graphs", j->fx_count, note.data ? note.data : "");
-  out->failed |= note.failed;
-  og_text_reset(&note);
-  og_text_add(&note, "backend ");
-  og_time_add(&note, j->backend_ns);
-  stage_add(out, "backend graphs", j->backend_count,
-            note.data ? note.data : "");
-  out->failed |= note.failed;
-  og_text_reset(&note);
-  if (j->has_hlo) {
-    stage_add(out, "HLO graphs", j->compiled_hlo.graphs, "a step");
-    stage_add(out, "HLO graphs", j->lazy_hlo.graphs, "by LazyTensor tracing");
-  }
-  stage_add(out, "kernels", j->kernel_count, "generated");
-  stage_add(out, "library calls", j->extern_count, "and fallbacks");
-  og_text_add(out, "</ul>\n");
+  og_form_add(out, safe_add,
+              "<h2>From source to kernels</h2>\n<ul class=\"stages\">\n"
+              "<li>frames<b>%l</b>%l not compiled, %l unexplained</li>\n"
+              "<li>FX graphs<b>%d</b>Dynamo %t</li>\n"
+              "<li>backend graphs<b>%d</b>backend %t</li>\n",
+              j->frames.total, j->frames.skipped, j->frames.unexplained,
+              j->fx_count, j->dynamo_ns, j->backend_count, j->backend_ns);
+  if (j->has_hlo)
+    og_form_add(out, safe_add,
+                "<li>HLO graphs<b>%l</b>a step</li>\n"
+                "<li>HLO graphs<b>%l</b>by LazyTensor tracing</li>\n",
+                j->compiled_hlo.graphs, j->lazy_hlo.graphs);
+  og_form_add(out, safe_add,
+              "<li>kernels<b>%l</b>generated</li>\n"
+              "<li>library calls<b>%l</b>and fallbacks</li>\n</ul>\n",
+              j->kernel_count, j->extern_count);
 }
 
 // --- Timeline ----------------------------------------------------------------
@@ -130,9 +109,7 @@ static void piece(og_text *out, const char *kind, double from, double to,
   if (to <= from || whole <= 0) return;
   og_text_addf(out, "<span class=\"%s\" style=\"width:", kind);
   og_text_add_fixed(out, (to - from) / whole * 100, 3);
-  og_text_add(out, "%\" title=\"");
-  og_time_add(out, to - from);
-  og_text_add(out, "\"></span>");
+  og_form_add(out, safe_add, "%%\" title=\"%t\"></span>", to - from);
 }
 
 // The last marked step of each entry, region by region.
@@ -185,29 +162,20 @@ static void source(og_text *out, const opgraft_report *report,
     last = line->line;
     og_text_addf(out, "%s%5lld  ", away == 0 ? "<b>" : "",
                  (long long)line->line);
-    safe_add(out, line->text);
-    og_text_add(out, away == 0 ? "</b>\n" : "\n");
+    og_form_add(out, safe_add, away == 0 ? "%s</b>\n" : "%s\n", line->text);
   }
   if (is_open) og_text_add(out, "</pre>\n");
 }
 
 static void cost(og_text *out, const og_root *root, double most) {
+  const og_spread *steady = &root->steady_ns;
   og_text_add(out, "<p>");
-  if (root->steady_ns.count > 0) {
-    og_time_add(out, root->steady_ns.median);
-    og_text_add(out, " a step (");
-    og_time_add(out, root->steady_ns.low);
-    og_text_add(out, " to ");
-    og_time_add(out, root->steady_ns.high);
-    og_text_add(out, "), ");
-  }
-  og_text_add(out, "cold ");
-  og_time_add(out, root->cold_ns);
-  if (root->boundary_bytes > 0) {
-    og_text_add(out, ", keeps ");
-    og_bytes_add(out, root->boundary_bytes);
-    og_text_add(out, " alive");
-  }
+  if (steady->count > 0)
+    og_form_add(out, safe_add, "%t a step (%t to %t), ", steady->median,
+                steady->low, steady->high);
+  og_form_add(out, safe_add, "cold %t", root->cold_ns);
+  if (root->boundary_bytes > 0)
+    og_form_add(out, safe_add, ", keeps %b alive", root->boundary_bytes);
   og_text_add(out, "</p>\n");
   if (most <= 0 || root->steady_ns.median <= 0) return;
   og_text_add(out, "<div class=\"cost\" style=\"width:");
@@ -218,28 +186,18 @@ static void cost(og_text *out, const og_root *root, double most) {
 static void remedy(og_text *out, const og_root *root) {
   const og_trace_fix *f = root->fix;
   const og_advice advice = og_advice_find(root);
-  og_text_add(out, "<p>Fix (");
-  safe_add(out, f != NULL ? f->class_ : advice.class_);
-  og_text_add(out, ", ");
-  safe_add(out, f != NULL ? f->status : "proposed");
-  og_text_add(out, "): ");
-  safe_add(out, f != NULL ? f->title : advice.text);
-  if (f != NULL && !og_is_mended(root) && f->text[0] != '\0') {
-    og_text_add(out, "; ");
-    safe_add(out, f->text);
-  }
-  if (og_is_mended(root)) {
-    og_text_add(out, "; ");
-    og_time_add(out, f->before_ms * 1e6);
-    og_text_add(out, " before, ");
-    og_time_add(out, f->after_ms * 1e6);
-    og_text_add(out, " after");
-  }
+  og_form_add(out, safe_add, "<p>Fix (%s, %s): %s",
+              f != NULL ? f->class_ : advice.class_,
+              f != NULL ? f->status : "proposed",
+              f != NULL ? f->title : advice.text);
+  if (f != NULL && !og_is_mended(root) && f->text[0] != '\0')
+    og_form_add(out, safe_add, "; %s", f->text);
+  if (og_is_mended(root))
+    og_form_add(out, safe_add, "; %t before, %t after", f->before_ms * 1e6,
+                f->after_ms * 1e6);
   og_text_add(out, "</p>\n");
-  if (f == NULL || f->diff[0] == '\0') return;
-  og_text_add(out, "<pre>");
-  safe_add(out, f->diff);
-  og_text_add(out, "</pre>\n");
+  if (f != NULL && f->diff[0] != '\0')
+    og_form_add(out, safe_add, "<pre>%s</pre>\n", f->diff);
 }
 
 // A number of PyTorch's registry of breaks, and its page there.
@@ -252,7 +210,7 @@ static void id_add(og_text *out, const char *id) {
                  "<a href=\"https://meta-pytorch.github.io/"
                  "compile-graph-break-site/gb/gb%s.html\">",
                  number);
-  safe_add(out, id[0] != '\0' ? id : "no registry id");
+  safe_add(out, id[0] != '\0' ? id : "no registry id", 0);
   if (is_registered) og_text_add(out, "</a>");
 }
 
@@ -260,21 +218,18 @@ static void root_add(og_text *out, const opgraft_report *report,
                      const og_root *root, double most) {
   og_text_add(out, "<article><h3>");
   file_add(out, report, root->cause->file);
-  og_text_addf(out, ":%lld</h3>\n<p>", (long long)root->cause->line);
-  safe_add(out, root->cause->title);
-  og_text_add(out, "<br><span class=\"soft\">");
+  og_form_add(out, safe_add, ":%l</h3>\n<p>%s<br><span class=\"soft\">",
+              (int64_t)root->cause->line, root->cause->title);
   id_add(out, root->id);
-  og_text_add(out, ", ");
-  safe_add(out, root->stage);
-  og_text_addf(out, ", %d hit%s, ", (int)root->hits, og_plural(root->hits));
-  safe_add(out, root->cause->owner);
-  og_text_add(out, "</span></p>\n");
+  og_form_add(out, safe_add, ", %s, %d hit%s, %s</span></p>\n", root->stage,
+              root->hits, og_plural(root->hits), root->cause->owner);
   cost(out, root, most);
   source(out, report, root);
   remedy(out, root);
-  og_text_add(out, "<details><summary>What was said</summary><pre>");
-  safe_add(out, root->cause->text);
-  og_text_add(out, "</pre></details></article>\n");
+  og_form_add(out, safe_add,
+              "<details><summary>What was said</summary><pre>%s</pre>"
+              "</details></article>\n",
+              root->cause->text);
 }
 
 static void notes(og_text *out, const opgraft_report *report) {
@@ -282,25 +237,19 @@ static void notes(og_text *out, const opgraft_report *report) {
   const int32_t ends = og_trace_end_count(trace);
   const double captured = og_joined_captured(&report->joined);
   og_text_add(out, "<h2>Besides</h2>\n<table>\n");
-  if (captured >= 0) {
-    og_text_add(out, "<tr><td>operators captured: ");
-    og_text_add_fixed(out, captured * 100, 1);
-    og_text_add(out, " %</td></tr>\n");
-  }
-  if (ends == 0 ||
-      strcmp(og_trace_end_at(trace, ends - 1)->status, "ok") != 0) {
-    og_text_add(out, "<tr><td>The script ended early: ");
-    safe_add(out, ends > 0 ? og_trace_end_at(trace, ends - 1)->text
-                           : "its end is not recorded");
-    og_text_add(out, "</td></tr>\n");
-  }
-  for (int32_t i = 0; i < og_trace_note_count(trace); ++i) {
-    og_text_add(out, "<tr><td>");
-    safe_add(out, og_trace_note_at(trace, i)->text);
-    og_text_add(out, "</td></tr>\n");
-  }
-  og_text_addf(out, "<tr><td>unexplained frames: %lld</td></tr></table>\n",
-               (long long)report->joined.frames.unexplained);
+  if (captured >= 0)
+    og_form_add(out, safe_add, "<tr><td>operators captured: %f %%</td></tr>\n",
+                captured * 100);
+  if (ends == 0 || strcmp(og_trace_end_at(trace, ends - 1)->status, "ok") != 0)
+    og_form_add(out, safe_add, "<tr><td>The script ended early: %s</td></tr>\n",
+                ends > 0 ? og_trace_end_at(trace, ends - 1)->text
+                         : "its end is not recorded");
+  for (int32_t i = 0; i < og_trace_note_count(trace); ++i)
+    og_form_add(out, safe_add, "<tr><td>%s</td></tr>\n",
+                og_trace_note_at(trace, i)->text);
+  og_form_add(out, safe_add,
+              "<tr><td>unexplained frames: %l</td></tr></table>\n",
+              (int64_t)report->joined.frames.unexplained);
 }
 
 void og_report_html(og_text *out, const opgraft_report *report,

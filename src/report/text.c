@@ -35,12 +35,8 @@ static void head(const page *p) {
   plain(p);
   if (runs > 0) {
     const og_trace_run *run = og_trace_run_at(trace, runs - 1);
-    og_text_add(p->out, ": ");
-    og_plain_add(p->out, og_report_file(p->report, run->script, &file),
-                 p->width - 40);
-    og_text_add(p->out, " (torch ");
-    og_plain_add(p->out, run->torch, 20);
-    og_text_add(p->out, ")");
+    og_form_add(p->out, og_plain_add, ": %*s (torch %*s)", p->width - 40,
+                og_report_file(p->report, run->script, &file), 20, run->torch);
   }
   og_text_add(p->out, "\n");
   p->out->failed |= file.failed;
@@ -53,15 +49,8 @@ static void verdict(const page *p) {
     og_text_add(p->out, "no time was measured\n");
     return;
   }
-  og_text_addf(p->out, "%s ", og_report_eager(p->report));
-  og_spread_add(p->out, &j->eager_ns);
-  og_text_add(p->out, ", now ");
-  og_spread_add(p->out, &j->compiled_ns);
-  if (j->reachable_ns > 0) {
-    og_text_add(p->out, ", reachable ");
-    og_time_add(p->out, j->reachable_ns);
-  }
-  og_text_add(p->out, " a step: ");
+  og_text_add(p->out, og_report_eager(p->report));
+  og_report_times_add(p->out, p->report);
   if (og_report_is_loss(p->report)) red(p);
   og_report_verdict_add(p->out, p->report);
   if (og_report_is_loss(p->report)) plain(p);
@@ -70,28 +59,20 @@ static void verdict(const page *p) {
 
 static void waterfall(const page *p) {
   const og_joined *j = &p->report->joined;
-  og_text_addf(p->out,
-               "frames %lld, of them compiled %lld -> FX graphs %d -> backend "
-               "graphs %d\n",
-               (long long)j->frames.total, (long long)j->frames.compiled,
-               (int)j->fx_count, (int)j->backend_count);
-  og_text_addf(p->out, "kernels %lld, library calls %lld",
-               (long long)j->kernel_count, (long long)j->extern_count);
-  if (j->has_hlo) {
-    og_text_addf(p->out,
-                 "\nHLO graphs a step: %lld (%lld fallbacks), by LazyTensor "
-                 "tracing %lld (%lld); %lld compiled in ",
-                 (long long)j->compiled_hlo.graphs,
-                 (long long)j->compiled_hlo.fallbacks,
-                 (long long)j->lazy_hlo.graphs,
-                 (long long)j->lazy_hlo.fallbacks, (long long)j->hlo_compiles);
-    og_time_add(p->out, j->hlo_compile_ns);
-  }
-  og_text_add(p->out, "\ncompile time: Dynamo ");
-  og_time_add(p->out, j->dynamo_ns);
-  og_text_add(p->out, ", backend ");
-  og_time_add(p->out, j->backend_ns);
-  og_text_add(p->out, "\n");
+  og_form_add(p->out, NULL,
+              "frames %l, of them compiled %l -> FX graphs %d -> backend "
+              "graphs %d\nkernels %l, library calls %l",
+              j->frames.total, j->frames.compiled, j->fx_count,
+              j->backend_count, j->kernel_count, j->extern_count);
+  if (j->has_hlo)
+    og_form_add(p->out, NULL,
+                "\nHLO graphs a step: %l (%l fallbacks), by LazyTensor tracing "
+                "%l (%l); %l compiled in %t",
+                j->compiled_hlo.graphs, j->compiled_hlo.fallbacks,
+                j->lazy_hlo.graphs, j->lazy_hlo.fallbacks, j->hlo_compiles,
+                j->hlo_compile_ns);
+  og_form_add(p->out, NULL, "\ncompile time: Dynamo %t, backend %t\n",
+              j->dynamo_ns, j->backend_ns);
 }
 
 // --- Roots -------------------------------------------------------------------
@@ -120,64 +101,42 @@ static void root_site(const page *p, int32_t number, const og_root *root) {
   bold(p);
   site_add(p, site.data != NULL ? site.data : "");
   plain(p);
-  og_text_add(p->out, "  ");
-  og_plain_add(p->out, root->id[0] != '\0' ? root->id : "-", 10);
-  og_text_add(p->out, " ");
-  og_plain_add(p->out, root->stage, 10);
-  og_text_addf(p->out, ", %d hit%s", (int)root->hits, og_plural(root->hits));
-  og_text_add(p->out, "\n");
+  og_form_add(p->out, og_plain_add, "  %*s %*s, %d hit%s\n", 10,
+              root->id[0] != '\0' ? root->id : "-", 10, root->stage, root->hits,
+              og_plural(root->hits));
   p->out->failed |= site.failed;
   og_text_reset(&site);
 }
 
 static void root_cost(const page *p, const og_root *root) {
+  const og_spread *steady = &root->steady_ns;
   og_text_add(p->out, "   ");
-  if (root->steady_ns.count > 0) {
-    og_time_add(p->out, root->steady_ns.median);
-    og_text_add(p->out, " a step");
-    if (root->steady_ns.count > 1) {
-      og_text_add(p->out, " (");
-      og_time_add(p->out, root->steady_ns.low);
-      og_text_add(p->out, " to ");
-      og_time_add(p->out, root->steady_ns.high);
-      og_text_add(p->out, ")");
-    }
+  if (steady->count > 0) {
+    og_form_add(p->out, NULL, "%t a step", steady->median);
+    if (steady->count > 1)
+      og_form_add(p->out, NULL, " (%t to %t)", steady->low, steady->high);
     og_text_add(p->out, ", ");
   }
-  og_text_add(p->out, "cold ");
-  og_time_add(p->out, root->cold_ns);
-  if (root->boundary_bytes > 0) {
-    og_text_add(p->out, ", keeps ");
-    og_bytes_add(p->out, root->boundary_bytes);
-    og_text_add(p->out, " alive");
-  }
-  og_text_add(p->out, "; ");
-  og_plain_add(p->out, root->cause->owner, 30);
-  og_text_add(p->out, "\n");
+  og_form_add(p->out, NULL, "cold %t", root->cold_ns);
+  if (root->boundary_bytes > 0)
+    og_form_add(p->out, NULL, ", keeps %b alive", root->boundary_bytes);
+  og_form_add(p->out, og_plain_add, "; %*s\n", 30, root->cause->owner);
 }
 
 static void root_fix(const page *p, const og_root *root) {
   const og_trace_fix *f = root->fix;
   const og_advice advice = og_advice_find(root);
-  og_text_add(p->out, "   fix (");
-  og_plain_add(p->out, f != NULL ? f->class_ : advice.class_, 12);
-  og_text_add(p->out, ", ");
-  og_plain_add(p->out, f != NULL ? f->status : "proposed", 12);
-  if (og_is_mended(root)) {
-    og_text_add(p->out, ": ");
-    og_time_add(p->out, f->before_ms * 1e6);
-    og_text_add(p->out, " -> ");
-    og_time_add(p->out, f->after_ms * 1e6);
-  }
-  og_text_add(p->out, "): ");
-  og_plain_add(p->out, f != NULL ? f->title : advice.text, p->width);
-  og_text_add(p->out, "\n");
-  if (f == NULL || og_is_mended(root) || f->text[0] == '\0') return;
-  og_text_add(p->out, "     ");
-  og_plain_add(p->out, f->status, 12);
-  og_text_add(p->out, ": ");
-  og_plain_add(p->out, f->text, 2 * p->width);
-  og_text_add(p->out, "\n");
+  og_form_add(p->out, og_plain_add, "   fix (%*s, %*s", 12,
+              f != NULL ? f->class_ : advice.class_, 12,
+              f != NULL ? f->status : "proposed");
+  if (og_is_mended(root))
+    og_form_add(p->out, NULL, ": %t -> %t", f->before_ms * 1e6,
+                f->after_ms * 1e6);
+  og_form_add(p->out, og_plain_add, "): %*s\n", p->width,
+              f != NULL ? f->title : advice.text);
+  if (f != NULL && !og_is_mended(root) && f->text[0] != '\0')
+    og_form_add(p->out, og_plain_add, "     %*s: %*s\n", 12, f->status,
+                2 * p->width, f->text);
 }
 
 static void root_add(const page *p, int32_t number, const og_root *root) {
@@ -214,11 +173,8 @@ static void roots(const page *p) {
 static void tail(const page *p) {
   const og_trace *trace = &p->report->trace;
   const double captured = og_joined_captured(&p->report->joined);
-  if (captured >= 0) {
-    og_text_add(p->out, "operators captured: ");
-    og_text_add_fixed(p->out, captured * 100, 1);
-    og_text_add(p->out, " %\n");
-  }
+  if (captured >= 0)
+    og_form_add(p->out, NULL, "operators captured: %f %%\n", captured * 100);
   const int32_t ends = og_trace_end_count(trace);
   const int64_t unexplained = p->report->joined.frames.unexplained;
   if (unexplained > 0)
@@ -230,16 +186,13 @@ static void tail(const page *p) {
   if (ends == 0) {
     og_text_add(p->out, "the run was cut short: its end is not recorded\n");
   } else if (strcmp(og_trace_end_at(trace, ends - 1)->status, "ok") != 0) {
-    og_text_add(p->out, "the script ended early: ");
-    og_plain_add(p->out, og_trace_end_at(trace, ends - 1)->text, p->width);
-    og_text_add(p->out, "\n");
+    og_form_add(p->out, og_plain_add, "the script ended early: %*s\n", p->width,
+                og_trace_end_at(trace, ends - 1)->text);
   }
   const int32_t notes = og_trace_note_count(trace);
-  for (int32_t i = 0; i < notes && i < 3; ++i) {
-    og_text_add(p->out, "note: ");
-    og_plain_add(p->out, og_trace_note_at(trace, i)->text, 2 * p->width);
-    og_text_add(p->out, "\n");
-  }
+  for (int32_t i = 0; i < notes && i < 3; ++i)
+    og_form_add(p->out, og_plain_add, "note: %*s\n", 2 * p->width,
+                og_trace_note_at(trace, i)->text);
   og_text mended = {0};
   og_report_mended_add(&mended, p->report);
   if (mended.length > 0) og_plain_add(p->out, mended.data, 4 * p->width);
