@@ -26,141 +26,27 @@ typedef struct kind {
   int32_t field_count;
 } kind;
 
-#define TEXT(type, member) \
-  { #member, FIELD_TEXT, offsetof(type, member) }
-#define INT(type, member) \
-  { #member, FIELD_INT, offsetof(type, member) }
-#define REAL(type, member) \
-  { #member, FIELD_REAL, offsetof(type, member) }
+#define OG_LINE(kind) static const field kind##_fields[] = {
+#define OG_FIELD(kind, type, member) OG_FIELD_AS(kind, type, member, #member)
+#define OG_FIELD_AS(kind, type, member, key) \
+  {key, FIELD_##type, offsetof(og_trace_##kind, member)},
+#define OG_END(kind) \
+  }                  \
+  ;
+#include "trace/lines.def"
+#undef OG_LINE
+#undef OG_FIELD
+#undef OG_FIELD_AS
+#undef OG_END
 
-static const field run_fields[] = {
-    TEXT(og_trace_run, script),  TEXT(og_trace_run, arguments),
-    TEXT(og_trace_run, torch),   TEXT(og_trace_run, python),
-    TEXT(og_trace_run, adapter), TEXT(og_trace_run, machine),
-    TEXT(og_trace_run, home),    INT(og_trace_run, threads),
-};
-static const field hook_fields[] = {
-    TEXT(og_trace_hook, name),
-    TEXT(og_trace_hook, state),
-    TEXT(og_trace_hook, text),
-};
-static const field entry_fields[] = {
-    INT(og_trace_entry, id),     TEXT(og_trace_entry, name),
-    TEXT(og_trace_entry, file),  INT(og_trace_entry, line),
-    TEXT(og_trace_entry, owner), TEXT(og_trace_entry, backend),
-};
-static const field frame_fields[] = {
-    INT(og_trace_frame, id),
-    INT(og_trace_frame, entry),
-    TEXT(og_trace_frame, name),
-    TEXT(og_trace_frame, file),
-    INT(og_trace_frame, line),
-    TEXT(og_trace_frame, compile),
-    TEXT(og_trace_frame, outcome),
-    TEXT(og_trace_frame, reason),
-    INT(og_trace_frame, after),
-    {"counted", FIELD_INT, offsetof(og_trace_frame, is_counted)},
-    {"between", FIELD_INT, offsetof(og_trace_frame, is_between)},
-    INT(og_trace_frame, ns),
-    INT(og_trace_frame, restart_ns),
-    INT(og_trace_frame, backend_ns),
-};
-static const field cause_fields[] = {
-    INT(og_trace_cause, frame),
-    INT(og_trace_cause, graph),
-    INT(og_trace_cause, entry),
-    TEXT(og_trace_cause, stage),
-    TEXT(og_trace_cause, id),
-    TEXT(og_trace_cause, title),
-    TEXT(og_trace_cause, text),
-    TEXT(og_trace_cause, file),
-    INT(og_trace_cause, line),
-    TEXT(og_trace_cause, function),
-    TEXT(og_trace_cause, code),
-    TEXT(og_trace_cause, owner),
-    TEXT(og_trace_cause, at_file),
-    INT(og_trace_cause, at_line),
-    TEXT(og_trace_cause, guard),
-    {"op", FIELD_TEXT, offsetof(og_trace_cause, operator_)},
-};
-static const field graph_fields[] = {
-    INT(og_trace_graph, id),  INT(og_trace_graph, frame),
-    INT(og_trace_graph, ops), INT(og_trace_graph, boundary_bytes),
-    INT(og_trace_graph, ns),  TEXT(og_trace_graph, backend),
-};
-static const field lower_fields[] = {
-    INT(og_trace_lower, graph),   TEXT(og_trace_lower, kind),
-    INT(og_trace_lower, nodes),   INT(og_trace_lower, kernels),
-    INT(og_trace_lower, externs), INT(og_trace_lower, ns),
-};
-static const field step_fields[] = {
-    INT(og_trace_step, entry),      INT(og_trace_step, run),
-    TEXT(og_trace_step, mode),      INT(og_trace_step, ns),
-    INT(og_trace_step, forward_ns),
-};
-static const field mark_fields[] = {
-    INT(og_trace_mark, entry), INT(og_trace_mark, run),
-    INT(og_trace_mark, graph), INT(og_trace_mark, begin),
-    INT(og_trace_mark, end),
-};
-static const field ops_fields[] = {
-    INT(og_trace_ops, entry),
-    INT(og_trace_ops, inside),
-    INT(og_trace_ops, outside),
-};
-static const field hlo_fields[] = {
-    INT(og_trace_hlo, entry),    TEXT(og_trace_hlo, mode),
-    INT(og_trace_hlo, graphs),   INT(og_trace_hlo, fallbacks),
-    INT(og_trace_hlo, compiles), INT(og_trace_hlo, compile_ns),
-};
-static const field spent_fields[] = {
-    INT(og_trace_spent, entry), TEXT(og_trace_spent, file),
-    INT(og_trace_spent, line),  TEXT(og_trace_spent, what),
-    INT(og_trace_spent, ns),    INT(og_trace_spent, calls),
-};
-static const field fix_fields[] = {
-    TEXT(og_trace_fix, file),
-    INT(og_trace_fix, line),
-    TEXT(og_trace_fix, at_file),
-    INT(og_trace_fix, at_line),
-    TEXT(og_trace_fix, id),
-    {"class", FIELD_TEXT, offsetof(og_trace_fix, class_)},
-    TEXT(og_trace_fix, title),
-    TEXT(og_trace_fix, diff),
-    TEXT(og_trace_fix, status),
-    TEXT(og_trace_fix, text),
-    REAL(og_trace_fix, before_ms),
-    REAL(og_trace_fix, after_ms),
-};
-static const field source_fields[] = {
-    TEXT(og_trace_source, file),
-    INT(og_trace_source, line),
-    TEXT(og_trace_source, text),
-};
-static const field note_fields[] = {
-    TEXT(og_trace_note, text),
-};
-static const field counts_fields[] = {
-    INT(og_trace_counts, total),         INT(og_trace_counts, ok),
-    INT(og_trace_counts, hooks_ns),      INT(og_trace_counts, compile_ns),
-    REAL(og_trace_counts, reachable_ms), REAL(og_trace_counts, stretch),
-};
-static const field end_fields[] = {
-    TEXT(og_trace_end, status),
-    TEXT(og_trace_end, text),
-};
-
-#define KIND(name)                                              \
-  {                                                             \
-#name, sizeof(og_trace_##name), name##_fields,              \
-        (int32_t)(sizeof name##_fields / sizeof *name##_fields) \
-  }
-// In the order of og_trace_kind.
 static const kind kinds[OG_TRACE_KIND_COUNT] = {
-    KIND(run),    KIND(hook),  KIND(entry), KIND(frame),  KIND(cause),
-    KIND(graph),  KIND(lower), KIND(step),  KIND(mark),   KIND(ops),
-    KIND(hlo),    KIND(spent), KIND(fix),   KIND(source), KIND(note),
-    KIND(counts), KIND(end),
+#define OG_LINE(kind)                             \
+  {#kind, sizeof(og_trace_##kind), kind##_fields, \
+   (int32_t)(sizeof kind##_fields / sizeof *kind##_fields)},
+#define OG_FIELD(kind, type, member)
+#define OG_FIELD_AS(kind, type, member, key)
+#define OG_END(kind)
+#include "trace/lines.def"
 };
 
 static const char header[] = "opgraft-events 1";
