@@ -77,6 +77,15 @@ def _pack_mask(
     return packed
 
 
+# Arguments of `plan` that would change the result.
+_REFUSED = (
+    "prefix_len_ptr",
+    "token_pos_in_items_ptr",
+    "token_pos_in_items_len",
+    "max_item_len_ptr",
+)
+
+
 class _Wrapper:
     """What the three wrappers share."""
 
@@ -99,34 +108,34 @@ class _Wrapper:
 
     def _plan_batch(
         self,
+        given: dict[str, Any],
         kv_indptr: torch.Tensor,
         qo_indptr: torch.Tensor | None,
-        num_qo_heads: int,
-        num_kv_heads: int,
-        head_dim_qk: int,
-        head_dim_vo: int | None,
-        *,
-        pos_encoding_mode: str,
-        window_left: int,
-        logits_soft_cap: float | None,
-        sm_scale: float | None,
-        rope_scale: float | None,
-        rope_theta: float | None,
-        types: tuple[Any, Any, Any],
-        fixed_split_size: int | None,
-        disable_split_kv: bool,
         causal: bool,
         **pages: Any,
     ) -> None:
-        problem = dict(
+        """`given`: the arguments of `plan` by name."""
+        window_left, sm_scale, rope_scale, rope_theta = (
+            given[name]
+            for name in ("window_left", "sm_scale", "rope_scale", "rope_theta")
+        )
+        head_dim = given["head_dim_qk"]
+        self._window = -1 if window_left is None else window_left
+        plan = ops.plan_attention(
+            kv_indptr,
+            qo_indptr,
+            given["num_qo_heads"],
+            given["num_kv_heads"],
+            head_dim,
+            given["head_dim_vo"],
             causal=causal,
-            window_left=-1 if window_left is None else window_left,
-            fixed_split=-1 if disable_split_kv else fixed_split_size or 0,
+            window_left=self._window,
+            fixed_split=(
+                -1 if given["disable_split_kv"] else given["fixed_split_size"] or 0
+            ),
             heads_first=self._heads_first,
             **pages,
         )
-        sizes = (num_qo_heads, num_kv_heads, head_dim_qk, head_dim_vo)
-        plan = ops.plan_attention(kv_indptr, qo_indptr, *sizes, **problem)
         if self._keep_buffer:
             # A graph that was captured reads the plan from where it was.
             if self._buffer is None or self._buffer.numel() < plan.plan.numel():
@@ -136,18 +145,37 @@ class _Wrapper:
             self._buffer[: plan.plan.numel()].copy_(plan.plan)
             plan = plan._replace(plan=self._buffer)
         self._plan = plan
-        self._types = tuple(_dtype(t) for t in types)
-        self._window = problem["window_left"]
-        self._sm_scale = (
-            head_dim_qk ** -0.5 if sm_scale is None else float(sm_scale)
+        self._types = tuple(
+            _dtype(given[f"{name}_data_type"]) for name in ("q", "kv", "o")
         )
+        self._sm_scale = head_dim ** -0.5 if sm_scale is None else float(sm_scale)
         self._settings = dict(
-            logits_soft_cap=float(logits_soft_cap or 0.0),
-            pos_encoding_mode=pos_encoding_mode,
+            logits_soft_cap=float(given["logits_soft_cap"] or 0.0),
+            pos_encoding_mode=given["pos_encoding_mode"],
             rope_scale=1.0 if rope_scale is None else float(rope_scale),
             rope_theta=1e4 if rope_theta is None else float(rope_theta),
             split_bytes=plan.split_bytes,
         )
+
+    def _plan_prefill(
+        self,
+        given: dict[str, Any],
+        kv_indptr: torch.Tensor,
+        keys: Callable[[], torch.Tensor],
+        **pages: Any,
+    ) -> None:
+        """`keys`: how many each request has."""
+        _refuse(
+            type(self).__name__ + ".plan",
+            **{name: given[name] for name in _REFUSED},
+        )
+        qo_indptr, self._mask = given["qo_indptr"], given["packed_custom_mask"]
+        if given["custom_mask"] is not None and self._mask is None:
+            self._mask = _pack_mask(
+                given["custom_mask"], torch.diff(qo_indptr) * keys()
+            )
+        causal = given["causal"] and self._mask is None
+        self._plan_batch(given, kv_indptr, qo_indptr, causal, **pages)
 
     @property
     def imbalance(self) -> float:
@@ -299,36 +327,7 @@ class BatchPrefillWithRaggedKVCacheWrapper(_Wrapper):
         `qo_indptr` and `kv_indptr`, int32 [requests + 1], are the offsets of
         the requests in the rows of queries and of keys.
         """
-        _refuse(
-            type(self).__name__ + ".plan",
-            prefix_len_ptr=prefix_len_ptr,
-            token_pos_in_items_ptr=token_pos_in_items_ptr,
-            token_pos_in_items_len=token_pos_in_items_len,
-            max_item_len_ptr=max_item_len_ptr,
-        )
-        if custom_mask is not None and packed_custom_mask is None:
-            packed_custom_mask = _pack_mask(
-                custom_mask, torch.diff(qo_indptr) * torch.diff(kv_indptr)
-            )
-        self._mask = packed_custom_mask
-        self._plan_batch(
-            kv_indptr,
-            qo_indptr,
-            num_qo_heads,
-            num_kv_heads,
-            head_dim_qk,
-            head_dim_vo,
-            causal=causal and packed_custom_mask is None,
-            pos_encoding_mode=pos_encoding_mode,
-            window_left=window_left,
-            logits_soft_cap=logits_soft_cap,
-            sm_scale=sm_scale,
-            rope_scale=rope_scale,
-            rope_theta=rope_theta,
-            types=(q_data_type, kv_data_type, o_data_type),
-            fixed_split_size=fixed_split_size,
-            disable_split_kv=disable_split_kv,
-        )
+        self._plan_prefill(locals(), kv_indptr, lambda: torch.diff(kv_indptr))
 
     begin_forward = plan
 
@@ -489,42 +488,21 @@ class BatchPrefillWithPagedKVCacheWrapper(_PagedWrapper):
         `paged_kv_indptr`, int32 [requests + 1]; the last page of request i
         holds `paged_kv_last_page_len[i]` tokens.
         """
-        _refuse(
-            type(self).__name__ + ".plan",
-            prefix_len_ptr=prefix_len_ptr,
-            token_pos_in_items_ptr=token_pos_in_items_ptr,
-            token_pos_in_items_len=token_pos_in_items_len,
-            max_item_len_ptr=max_item_len_ptr,
-        )
-        if custom_mask is not None and packed_custom_mask is None:
+        given = locals()
+
+        def keys() -> torch.Tensor:
             pages = torch.diff(paged_kv_indptr)
-            keys = (pages - 1) * page_size + paged_kv_last_page_len
-            packed_custom_mask = _pack_mask(
-                custom_mask,
-                torch.diff(qo_indptr) * torch.where(pages > 0, keys, 0),
-            )
-        self._mask = packed_custom_mask
-        self._indices = paged_kv_indices.to(torch.int32)
-        self._plan_batch(
+            found = (pages - 1) * page_size + paged_kv_last_page_len
+            return torch.where(pages > 0, found, 0)
+
+        self._plan_prefill(
+            given,
             paged_kv_indptr,
-            qo_indptr,
-            num_qo_heads,
-            num_kv_heads,
-            head_dim_qk,
-            head_dim_vo,
-            causal=causal and packed_custom_mask is None,
-            pos_encoding_mode=pos_encoding_mode,
-            window_left=window_left,
-            logits_soft_cap=logits_soft_cap,
-            sm_scale=sm_scale,
-            rope_scale=rope_scale,
-            rope_theta=rope_theta,
-            types=(q_data_type, kv_data_type, o_data_type),
-            fixed_split_size=fixed_split_size,
-            disable_split_kv=disable_split_kv,
+            keys,
             page_size=page_size,
             last_page_len=paged_kv_last_page_len,
         )
+        self._indices = paged_kv_indices.to(torch.int32)
 
     begin_forward = plan
 
@@ -594,28 +572,16 @@ class BatchDecodeWithPagedKVCacheWrapper(_PagedWrapper):
         [requests + 1]; the last page of request i holds `last_page_len[i]`
         tokens.
         """
+        given = dict(locals(), head_dim_qk=head_dim, head_dim_vo=None)
+        for name in ("q_data_type", "kv_data_type"):
+            if given[name] is None:
+                given[name] = data_type
         self._indices = indices.to(torch.int32)
         self._plan_batch(
+            given,
             indptr,
             None,
-            num_qo_heads,
-            num_kv_heads,
-            head_dim,
-            None,
-            causal=False,
-            pos_encoding_mode=pos_encoding_mode,
-            window_left=window_left,
-            logits_soft_cap=logits_soft_cap,
-            sm_scale=sm_scale,
-            rope_scale=rope_scale,
-            rope_theta=rope_theta,
-            types=(
-                data_type if q_data_type is None else q_data_type,
-                data_type if kv_data_type is None else kv_data_type,
-                o_data_type,
-            ),
-            fixed_split_size=fixed_split_size,
-            disable_split_kv=disable_split_kv,
+            False,
             page_size=page_size,
             last_page_len=last_page_len,
         )
