@@ -65,6 +65,12 @@ bool og_dtype_parse(const char *name, size_t length, og_dtype *out);
 static inline bool og_dtype_equal(og_dtype a, og_dtype b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
+static inline bool og_dtype_is_float(og_dtype dtype) {
+  return dtype.code == OG_CODE_FLOAT || dtype.code == OG_CODE_BFLOAT;
+}
+static inline bool og_dtype_is_f32(og_dtype dtype) {
+  return dtype.code == OG_CODE_FLOAT && dtype.bits == 32 && dtype.lanes == 1;
+}
 static inline size_t og_dtype_bytes(og_dtype dtype) {
   return ((size_t)dtype.bits * dtype.lanes + 7) / 8;
 }

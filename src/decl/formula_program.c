@@ -163,10 +163,6 @@ const og_tensor *og_formula_tensor(const struct og_formula *f,
   return f->inputs[i].is_tensor ? call->in[f->inputs[i].index] : NULL;
 }
 
-static bool is_float(og_dtype dtype) {
-  return dtype.code == OG_CODE_FLOAT || dtype.code == OG_CODE_BFLOAT;
-}
-
 // Types that the row engine does not know.
 static bool is_wide(og_dtype dtype) {
   return (dtype.code == OG_CODE_FLOAT && dtype.bits == 64) ||
@@ -179,8 +175,8 @@ static og_class class_of(const struct og_formula *f, const og_call *call) {
     const og_tensor *t = og_formula_tensor(f, call, i);
     if (t != NULL) {
       has_wide |= is_wide(t->dtype);
-      has_single |= is_float(t->dtype) && !is_wide(t->dtype);
-      is_integer &= !is_float(t->dtype) &&
+      has_single |= og_dtype_is_float(t->dtype) && !is_wide(t->dtype);
+      is_integer &= !og_dtype_is_float(t->dtype) &&
                     !(t->dtype.code == OG_CODE_UINT && t->dtype.bits == 64);
     } else if (i < f->input_count && !f->inputs[i].is_tensor &&
                !f->inputs[i].is_position) {
@@ -198,7 +194,7 @@ static bool is_integer_input(const struct og_formula *f, const og_call *call,
   *out_is_wide = false;
   if (t != NULL) {
     *out_is_wide = t->dtype.bits >= 32;
-    return !is_float(t->dtype);
+    return !og_dtype_is_float(t->dtype);
   }
   if (f->inputs[i].is_tensor || f->inputs[i].is_position) return true;
   const og_attr *attr = &call->attr[f->inputs[i].index];

@@ -269,6 +269,13 @@ static inline bool og_result_is_part(const opgraft_graph *graph,
          root->node == value->node;
 }
 
+// The node that makes a value; NULL: none does.
+static inline const og_node *og_maker_of(const opgraft_graph *graph,
+                                         opgraft_value value) {
+  const int32_t node = value >= 0 ? graph->values[value].node : -1;
+  return node >= 0 ? &graph->nodes[node] : NULL;
+}
+
 static inline bool og_op_is(const og_node *node, uint32_t flag) {
   return (og_ops[node->op].flags & flag) != 0;
 }

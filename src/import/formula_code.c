@@ -35,10 +35,6 @@ static og_dtype argument_type(const og_decl *decl, int32_t tensor,
   return og_dtype_at(k);
 }
 
-static bool is_floating(og_dtype dtype) {
-  return dtype.code == OG_CODE_FLOAT || dtype.code == OG_CODE_BFLOAT;
-}
-
 static og_dtype result_type(const og_decl *decl, int32_t output,
                             og_dtype asked) {
   const int32_t r = output - decl->mutated_count;
@@ -53,7 +49,7 @@ static og_dtype result_type(const og_decl *decl, int32_t output,
     const og_param *param = &decl->params[type->params[k]];
     if (param->type != OG_TYPE_TENSOR) continue;
     found = argument_type(decl, param->index, asked);
-    if (is_floating(found)) break;
+    if (og_dtype_is_float(found)) break;
   }
   return found;
 }
@@ -129,7 +125,7 @@ static void type_write(coder *c, const og_decl *decl, og_dtype asked,
                                ? f->inputs[k].is_tensor
                                : f->outputs[k - f->input_count].result >= 0;
     const bool is_wide = dtype.bits == 64 && dtype.code == OG_CODE_FLOAT;
-    has_single |= is_tensor && is_floating(dtype) && !is_wide;
+    has_single |= is_tensor && og_dtype_is_float(dtype) && !is_wide;
     has_other |= is_tensor &&
                  (is_wide || (dtype.code == OG_CODE_UINT && dtype.bits > 8));
   }

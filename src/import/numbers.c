@@ -14,10 +14,6 @@
 
 // --- The common type ---------------------------------------------------------
 
-static bool is_float(og_dtype dtype) {
-  return dtype.code == OG_CODE_FLOAT || dtype.code == OG_CODE_BFLOAT;
-}
-
 // An argument that is a number, also one that sizes give.
 static bool is_number(const opgraft_graph *graph, const og_value *value) {
   return value->kind == OG_VALUE_LITERAL ||
@@ -27,8 +23,8 @@ static bool is_number(const opgraft_graph *graph, const og_value *value) {
 // `lower` counts only where it is of a higher category: bool, integer, float.
 static og_dtype types_combine(og_dtype higher, og_dtype lower) {
   if (higher.bits == 0) return lower;
-  if (lower.bits == 0 || is_float(higher)) return higher;
-  return higher.code == OG_CODE_BOOL || is_float(lower)
+  if (lower.bits == 0 || og_dtype_is_float(higher)) return higher;
+  return higher.code == OG_CODE_BOOL || og_dtype_is_float(lower)
              ? og_dtype_promote(higher, lower)
              : higher;
 }
@@ -43,7 +39,7 @@ static og_dtype operands_type(const og_import *import,
     const og_value *value = &graph->values[args->in[i]];
     const bool number = is_number(graph, value);
     og_dtype *level = &levels[number ? 2 : value->ndim == 0 ? 1 : 0];
-    const og_dtype dtype = number && is_float(value->dtype)
+    const og_dtype dtype = number && og_dtype_is_float(value->dtype)
                                ? (og_dtype){OG_CODE_FLOAT, 32, 1}
                                : value->dtype;
     *level = level->bits == 0 ? dtype : og_dtype_promote(*level, dtype);
@@ -63,7 +59,7 @@ static og_dtype common_type(const og_import *import, const og_spec_args *args) {
 
 // Whether kernels compute in the type itself.
 static bool is_wide(og_dtype dtype) {
-  return dtype.bits == 64 || (is_float(dtype) && dtype.bits == 32);
+  return dtype.bits == 64 || (og_dtype_is_float(dtype) && dtype.bits == 32);
 }
 
 static bool int_holds(og_dtype dtype, int64_t number) {
@@ -123,9 +119,11 @@ static bool is_other(const og_import *import, og_dtype common,
 // Whether the type holds each number that sizes may give.
 static bool holds_sizes(og_dtype dtype, const og_value *number) {
   if (dtype.code == OG_CODE_BOOL) return true;
-  if (is_float(number->dtype)) return is_float(dtype) && dtype.bits == 64;
-  return is_float(dtype) ? dtype.code == OG_CODE_BFLOAT || dtype.bits > 16
-                         : dtype.bits == 64;
+  if (og_dtype_is_float(number->dtype))
+    return og_dtype_is_float(dtype) && dtype.bits == 64;
+  return og_dtype_is_float(dtype)
+             ? dtype.code == OG_CODE_BFLOAT || dtype.bits > 16
+             : dtype.bits == 64;
 }
 
 // --- Converting --------------------------------------------------------------

@@ -36,22 +36,17 @@ typedef struct part {
   bool is_negative;
 } part;
 
-static const og_node *maker_of(const opgraft_graph *graph, opgraft_value v) {
-  const int32_t n = v >= 0 ? graph->values[v].node : -1;
-  return n >= 0 ? &graph->nodes[n] : NULL;
-}
-
 static part part_of(const opgraft_graph *graph, opgraft_value v) {
   part p = {.view = v};
-  const og_node *maker = maker_of(graph, v);
+  const og_node *maker = og_maker_of(graph, v);
   if (maker != NULL && maker->op == OG_IR_neg) {
     p.is_negative = true;
     p.view = maker->in[0];
   }
   p.start = p.view;
-  for (maker = maker_of(graph, p.start);
+  for (maker = og_maker_of(graph, p.start);
        maker != NULL && og_op_is(maker, OG_OP_VIEW);
-       maker = maker_of(graph, p.start))
+       maker = og_maker_of(graph, p.start))
     p.start = maker->in[0];
   return p;
 }

@@ -24,13 +24,8 @@ typedef struct pads {
   bool is_even;
 } pads;
 
-static const og_node *maker_of(const opgraft_graph *graph, opgraft_value v) {
-  const int32_t n = v >= 0 ? graph->values[v].node : -1;
-  return n >= 0 ? &graph->nodes[n] : NULL;
-}
-
 static bool is_zeros(const opgraft_graph *graph, opgraft_value v) {
-  const og_node *fill = maker_of(graph, v);
+  const og_node *fill = og_maker_of(graph, v);
   if (fill == NULL || fill->op != OG_IR_copy) return false;
   const og_value *from = &graph->values[fill->in[0]];
   return from->kind == OG_VALUE_LITERAL &&
@@ -91,7 +86,7 @@ static bool before_read(const opgraft_graph *graph, const og_node *pad,
 static bool pads_find(const opgraft_graph *graph, const og_node *node,
                       pads *out) {
   const og_value *whole = &graph->values[node->in[0]];
-  const og_node *pad = maker_of(graph, node->in[0]);
+  const og_node *pad = og_maker_of(graph, node->in[0]);
   int64_t transposed;
   if (pad == NULL || pad->op != OG_IR_scatter_view ||
       whole->root != node->in[0] || !is_zeros(graph, pad->in[0]) ||
@@ -106,10 +101,6 @@ static bool pads_find(const opgraft_graph *graph, const og_node *node,
          before_read(graph, pad, whole, out);
 }
 
-static bool is_f32(const og_value *v) {
-  return v->dtype.code == OG_CODE_FLOAT && v->dtype.bits == 32;
-}
-
 // Whether the fast kernel takes the convolution of the inner tensor.
 static bool is_ours(const opgraft_graph *graph, const og_node *node,
                     const pads *p) {
@@ -122,9 +113,11 @@ static bool is_ours(const opgraft_graph *graph, const og_node *node,
   }
   const int32_t last = x->ndim - 1;
   return (graph->option_flags & OPGRAFT_OPTION_MAX_AUTOTUNE) != 0 &&
-         x->ndim <= 4 && taps <= TAPS_MOST && is_f32(x) && is_f32(w) &&
-         is_f32(&graph->values[node->out[0]]) &&
-         (node->in[2] < 0 || is_f32(&graph->values[node->in[2]])) &&
+         x->ndim <= 4 && taps <= TAPS_MOST && og_dtype_is_f32(x->dtype) &&
+         og_dtype_is_f32(w->dtype) &&
+         og_dtype_is_f32(graph->values[node->out[0]].dtype) &&
+         (node->in[2] < 0 ||
+          og_dtype_is_f32(graph->values[node->in[2]].dtype)) &&
          x->strides[last] == OG_SIZE_ONE &&
          (last == 2 || x->strides[last - 1] == x->shape[last]) &&
          og_value_is_dense((opgraft_graph *)(uintptr_t)graph, w);
@@ -302,7 +295,7 @@ static og_status part_try(opgraft_graph *graph, og_node *node, const part *p,
 static og_status view_pass(opgraft_graph *graph, og_node *node,
                            const og_uses *uses, int32_t *changes,
                            opgraft_error *error) {
-  const og_node *maker = maker_of(graph, node->in[0]);
+  const og_node *maker = og_maker_of(graph, node->in[0]);
   const og_value *whole = &graph->values[node->in[0]];
   part p = {.x = -1};
   int64_t dim;

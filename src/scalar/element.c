@@ -85,18 +85,14 @@ void og_element_set_double(og_dtype dtype, void *at, double number) {
   }
 }
 
-static bool is_float(og_dtype dtype) {
-  return dtype.code == OG_CODE_FLOAT || dtype.code == OG_CODE_BFLOAT;
-}
-
 og_dtype og_dtype_promote(og_dtype a, og_dtype b) {
   if (a.code == b.code) return a.bits >= b.bits ? a : b;
-  if (is_float(a) && is_float(b)) {
+  if (og_dtype_is_float(a) && og_dtype_is_float(b)) {
     if (a.bits == 16 && b.bits == 16) return (og_dtype){OG_CODE_FLOAT, 32, 1};
     return a.bits >= b.bits ? a : b;
   }
-  if (is_float(a)) return a;
-  if (is_float(b)) return b;
+  if (og_dtype_is_float(a)) return a;
+  if (og_dtype_is_float(b)) return b;
   if (a.code == OG_CODE_BOOL) return b;
   if (b.code == OG_CODE_BOOL) return a;
   // One signed, one unsigned: the signed type that holds both.

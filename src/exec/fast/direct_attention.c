@@ -60,19 +60,16 @@ static bool is_list(const og_tensor *t) {
   return t->shape[0] == 1 || t->strides[0] == t->shape[2] * t->strides[2];
 }
 
-static bool is_f32(const og_tensor *t) {
-  return t->dtype.code == OG_CODE_FLOAT && t->dtype.bits == 32;
-}
-
 static bool is_taken(const og_heads *of) {
   const og_tensor *out = of->io.out[0], *lse = of->io.out[1];
   const og_tensor *all[] = {of->q, of->k, of->v, out};
   const bool is_bf16 = out->dtype.code == OG_CODE_BFLOAT;
-  if (!is_bf16 && !is_f32(out)) return false;
+  if (!is_bf16 && !og_dtype_is_f32(out->dtype)) return false;
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
     if (!og_dtype_equal(all[i]->dtype, out->dtype) || all[i]->strides[3] != 1)
       return false;
-  if (lse != NULL && (!is_f32(lse) || !og_tensor_is_contiguous(lse)))
+  if (lse != NULL &&
+      (!og_dtype_is_f32(lse->dtype) || !og_tensor_is_contiguous(lse)))
     return false;
   return og_numel(out) > 0 && of->keys > 0 && of->width > 0 && !of->causal &&
          of->key_repeat <= OG_ATTENTION_DIRECT_ROWS && is_list(of->k) &&

@@ -49,10 +49,6 @@ typedef struct packed_attention {
 
 // --- Rows as f32 -------------------------------------------------------------
 
-static bool is_f32(const og_tensor *t) {
-  return t->dtype.code == OG_CODE_FLOAT && t->dtype.bits == 32;
-}
-
 static const char *row_of(const og_tensor *t, int64_t batch, int64_t head,
                           int64_t row) {
   return og_bytes(t) +
@@ -72,7 +68,7 @@ static void share_copy(void *state, int64_t begin, int64_t end,
     const int64_t pair = i / count;
     const char *from = row_of(t, pair / heads, pair % heads, i % count);
     float *to = s->copy + i * s->width;
-    if (step == item && !is_f32(t))
+    if (step == item && !og_dtype_is_f32(t->dtype))
       og_rows()->to_f32(from, to, s->width, og_element_of(t));
     else
       for (int64_t e = 0; e < s->width; ++e)
@@ -207,7 +203,7 @@ static void mask_add(const og_heads *of, int64_t pair, int64_t query,
   } else if (of->is_bool_mask) {
     for (int64_t j = 0; j < keys; ++j)
       if (mask[j * step] == 0) row[j] = -INFINITY;
-  } else if (is_f32(&of->mask) && step == sizeof(float)) {
+  } else if (og_dtype_is_f32(of->mask.dtype) && step == sizeof(float)) {
     og_rows()->accumulate((const float *)(const void *)mask, 1, row, keys);
   } else {
     for (int64_t j = 0; j < keys; ++j)
@@ -316,7 +312,7 @@ static void task_run(const packed_attention *s, task *t) {
   const og_tensor *out = of->io.out[0];
   char *y = (char *)(uintptr_t)row_of(out, t->pair / of->heads,
                                       t->pair % of->heads, t->query);
-  const bool is_direct = is_f32(out);
+  const bool is_direct = og_dtype_is_f32(out->dtype);
   const int64_t stride = is_direct ? out->strides[2] : of->value_width;
   float *values = is_direct ? (float *)(void *)y : t->values;
   scores_find(s, t, 0, t->count);
@@ -369,7 +365,8 @@ static bool is_taken(const packed_attention *s) {
 static int64_t rows_begin(rows *s, const og_tensor *t) {
   s->tensor = t;
   s->width = t->shape[3];
-  if (is_f32(t) && (s->width == 1 || t->strides[3] == 1)) return 0;
+  if (og_dtype_is_f32(t->dtype) && (s->width == 1 || t->strides[3] == 1))
+    return 0;
   return (og_numel(t) * (int64_t)sizeof(float) + 63) / 64 * 64;
 }
 

@@ -39,11 +39,6 @@ static og_status run_fast_pool(void *state, const og_run *run) {
       og_grain(OG_GRAIN_LIGHT, pixels * og_conv_taps(&s->of)), share_pools, s);
 }
 
-static bool is_dense_f32(const og_tensor *t) {
-  return t->dtype.code == OG_CODE_FLOAT && t->dtype.bits == 32 &&
-         t->dtype.lanes == 1 && og_tensor_is_contiguous(t);
-}
-
 static bool is_taken(const og_prep *prep, const fast_pool *s) {
   const og_conv *of = &s->of;
   const og_tensor *index = prep->out[1];
@@ -51,7 +46,7 @@ static bool is_taken(const og_prep *prep, const fast_pool *s) {
       (index->dtype.bits != 64 || !og_tensor_is_contiguous(index) ||
        of->in[0] * of->in[1] > OG_CONV_INDEX_MAX))
     return false;
-  return is_dense_f32(prep->in[0]) && is_dense_f32(prep->out[0]) &&
+  return og_is_dense_f32(prep->in[0]) && og_is_dense_f32(prep->out[0]) &&
          og_numel(prep->out[0]) > 0 && of->taps[0] <= TAPS_MAX &&
          of->taps[1] <= TAPS_MAX && og_conv_taps(of) <= TAPS_MAX &&
          og_conv_scratch(of) >= 0;

@@ -7,7 +7,6 @@
 
 #include "base/grain.h"
 #include "base/loops.h"
-#include "call/call.h"
 #include "exec/step/pool.h"
 #include "exec/step/resample.h"
 
@@ -245,16 +244,11 @@ static bool pool_taps(og_prep *prep, resample *s, og_status *out_status) {
   return *out_status == OG_OK;
 }
 
-static bool is_dense_f32(const og_tensor *t) {
-  return t->dtype.code == OG_CODE_FLOAT && t->dtype.bits == 32 &&
-         t->dtype.lanes == 1 && og_tensor_is_contiguous(t);
-}
-
 og_status og_prepare_resample(og_prep *prep) {
   og_status status = OG_OK;
   resample *s = og_state_begin(prep, sizeof *s, run_resample);
   if (s == NULL) return OG_MEMORY;
-  if (!is_dense_f32(prep->in[0]) || !is_dense_f32(prep->out[0]) ||
+  if (!og_is_dense_f32(prep->in[0]) || !og_is_dense_f32(prep->out[0]) ||
       og_numel(prep->in[0]) == 0 || og_numel(prep->out[0]) == 0)
     return OG_UNSUPPORTED;
   const bool pools = prep->node->op == OG_IR_avg_pool2d ||

@@ -10,7 +10,6 @@
 
 #include "base/grain.h"
 #include "base/loops.h"
-#include "call/call.h"
 #include "exec/step/operands.h"
 
 typedef struct norm {
@@ -445,8 +444,7 @@ static og_status norm_alloc(og_prep *prep, norm *s, int64_t total) {
 }
 
 static bool is_plane(const og_tensor *x) {
-  return x != NULL && x->dtype.code == OG_CODE_FLOAT && x->dtype.bits == 32 &&
-         og_numel(x) > 0 && og_tensor_is_contiguous(x);
+  return x != NULL && og_is_dense_f32(x) && og_numel(x) > 0;
 }
 
 static bool are_planes(og_tensor *const *tensors, const char *letters) {

@@ -82,11 +82,6 @@ og_status og_convolution_bias(og_prep *prep, const og_tensor *tensor,
   return og_prep_wrong(prep, "its bias has not one element for each channel");
 }
 
-static bool is_f32(const og_tensor *t) {
-  return t->dtype.code == OG_CODE_FLOAT && t->dtype.bits == 32 &&
-         t->dtype.lanes == 1;
-}
-
 // Whether dims from `first` on are one run.
 static bool is_run_from(const og_tensor *t, int32_t first) {
   int64_t expected = 1;
@@ -115,9 +110,10 @@ og_conv_layout og_convolution_layout(const og_tensor *t) {
 
 bool og_convolution_is_f32(const og_prep *prep, const og_convolution *c) {
   const og_tensor *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
-  return !c->transposed && is_f32(x) && is_f32(w) && is_f32(y) &&
-         (prep->in[2] == NULL || is_f32(prep->in[2])) && og_numel(y) > 0 &&
-         og_numel(w) > 0 && is_run_from(w, 0);
+  return !c->transposed && og_dtype_is_f32(x->dtype) &&
+         og_dtype_is_f32(w->dtype) && og_dtype_is_f32(y->dtype) &&
+         (prep->in[2] == NULL || og_dtype_is_f32(prep->in[2]->dtype)) &&
+         og_numel(y) > 0 && og_numel(w) > 0 && is_run_from(w, 0);
 }
 
 bool og_convolution_is_planes(const og_prep *prep, const og_convolution *c) {

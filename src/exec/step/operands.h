@@ -5,6 +5,7 @@
 #ifndef OG_EXEC_STEP_OPERANDS_H
 #define OG_EXEC_STEP_OPERANDS_H
 
+#include "call/call.h"
 #include "exec/step/kernels.h"
 #include "exec/step/nest.h"
 #include "exec/step/run.h"
@@ -43,6 +44,9 @@ static inline char *og_bytes(const og_tensor *tensor) {
 }
 static inline int64_t og_item_bytes(const og_tensor *tensor) {
   return (int64_t)og_dtype_bytes(tensor->dtype);
+}
+static inline bool og_is_dense_f32(const og_tensor *tensor) {
+  return og_dtype_is_f32(tensor->dtype) && og_tensor_is_contiguous(tensor);
 }
 // n numbers from or to memory with a stride, as doubles.
 void og_get_doubles(const og_tensor *tensor, const char *from,
