@@ -76,7 +76,7 @@ def timed(f: Any, args: Any) -> tuple[float, Any]:
 
 def plan_us(compiled: Any, lengths: list[int]) -> list[float]:
     """What it takes to plan each length, none of which has a plan."""
-    graph = stats._regions[stats._owner_of(compiled)][-1].graphs[0].compiled
+    graph = stats.graphs_of(compiled)[-1].compiled
     symbols = set(re.findall(r"\bs\d+\b", graph.text()))  # keys', values'
     return [timed(graph.plan, (dict.fromkeys(symbols, n),))[0] for n in lengths]
 

@@ -53,8 +53,7 @@ def contractions(compiled: Any) -> int:
     """Nodes of the graphs that were compiled."""
     return sum(
         len(re.findall(rf" = ({'|'.join(CONTRACTIONS)})\(", g.compiled.text()))
-        for r in stats._regions[stats._owner_of(compiled)]
-        for g in r.graphs if g.refused is None)
+        for g in stats.graphs_of(compiled) if g.refused is None)
 
 
 def run(name: str, entry: models.Model) -> Any:

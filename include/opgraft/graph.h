@@ -33,7 +33,9 @@ OPGRAFT_API void opgraft_graph_retain(opgraft_graph *graph);
 OPGRAFT_API void opgraft_graph_release(opgraft_graph *graph);
 
 // Operators of this module, named "module.op.overload" ("default" where the
-// schema has none), are called directly. The graph keeps a reference.
+// schema has none), are called directly: by nodes that are there, of a graph
+// that was opened or parsed too, and by those to come. The graph keeps a
+// reference. OG_INVALID after finish.
 OPGRAFT_API og_status opgraft_graph_add_module(opgraft_graph *graph,
                                                opgraft_module *module,
                                                opgraft_error *error);

@@ -44,8 +44,7 @@ OPGRAFT_API og_status opgraft_graph_open(const char *path,
 OPGRAFT_API og_status opgraft_executable_save(opgraft_executable *executable,
                                               const char *path,
                                               opgraft_error *error);
-// Foreign nodes that are named "module.op.overload" after this module call it
-// from now on. For graphs that were read; not after finish.
+// opgraft_graph_add_module by its name for graphs that were read.
 OPGRAFT_API og_status opgraft_graph_link(opgraft_graph *graph,
                                          opgraft_module *module,
                                          opgraft_error *error);

@@ -57,18 +57,6 @@ void opgraft_graph_release(opgraft_graph *graph) {
   og_free(graph);
 }
 
-og_status opgraft_graph_add_module(opgraft_graph *graph, opgraft_module *module,
-                                   opgraft_error *error) {
-  for (int32_t i = 0; i < graph->module_count; ++i)
-    if (graph->modules[i] == module) return OG_OK;
-  if (!og_array_reserve((void **)&graph->modules, graph->module_count + 1,
-                        &graph->module_capacity, sizeof *graph->modules))
-    return og_graph_no_memory(error);
-  opgraft_module_retain(module);
-  graph->modules[graph->module_count++] = module;
-  return OG_OK;
-}
-
 og_status opgraft_graph_size(opgraft_graph *graph, int64_t value,
                              opgraft_size *out_size, opgraft_error *error) {
   return og_size_const(&graph->sizes, value, out_size, error);
@@ -301,6 +289,19 @@ static og_status building(const opgraft_graph *graph, opgraft_error *error) {
   return og_error_set(error, OG_INVALID, NULL, NULL,
                       "graph %s is finished; nothing can be added to it",
                       graph->name);
+}
+
+og_status og_graph_hold(opgraft_graph *graph, opgraft_module *module,
+                        opgraft_error *error) {
+  OG_TRY(building(graph, error));
+  for (int32_t i = 0; i < graph->module_count; ++i)
+    if (graph->modules[i] == module) return OG_OK;
+  if (!og_array_reserve((void **)&graph->modules, graph->module_count + 1,
+                        &graph->module_capacity, sizeof *graph->modules))
+    return og_graph_no_memory(error);
+  opgraft_module_retain(module);
+  graph->modules[graph->module_count++] = module;
+  return OG_OK;
 }
 
 static og_status input_add(opgraft_graph *graph, const char *name,

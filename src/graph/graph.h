@@ -195,6 +195,11 @@ struct opgraft_graph {
 
 og_status og_graph_no_memory(opgraft_error *error);
 
+// The graph keeps a reference to the module; once, however often it is given.
+// OG_INVALID after finish.
+og_status og_graph_hold(opgraft_graph *graph, opgraft_module *module,
+                        opgraft_error *error);
+
 // What a caller says of a value, who may be of another age.
 og_status og_value_info_copy(const opgraft_value_info *from,
                              opgraft_value_info *out, opgraft_error *error);

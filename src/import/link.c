@@ -74,13 +74,9 @@ void og_foreign_link(const opgraft_graph *graph, og_node *node,
   origin->reason = reason;
 }
 
-og_status opgraft_graph_link(opgraft_graph *graph, opgraft_module *module,
-                             opgraft_error *error) {
-  if (graph->is_finished)
-    return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "graph %s is finished; link modules before that",
-                        graph->name);
-  OG_TRY(opgraft_graph_add_module(graph, module, error));
+og_status opgraft_graph_add_module(opgraft_graph *graph, opgraft_module *module,
+                                   opgraft_error *error) {
+  OG_TRY(og_graph_hold(graph, module, error));
   for (int32_t n = 0; n < graph->node_count; ++n) {
     og_node *node = &graph->nodes[n];
     if (node->is_removed || !og_op_is(node, OG_OP_FOREIGN)) continue;
@@ -93,4 +89,9 @@ og_status opgraft_graph_link(opgraft_graph *graph, opgraft_module *module,
     n += added;
   }
   return OG_OK;
+}
+
+og_status opgraft_graph_link(opgraft_graph *graph, opgraft_module *module,
+                             opgraft_error *error) {
+  return opgraft_graph_add_module(graph, module, error);
 }

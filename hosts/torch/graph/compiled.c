@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <structmember.h>
 
 #include "torch/base/guard.h"
 #include "torch/base/module.h"
@@ -50,6 +51,7 @@ typedef struct compiled {
   bool is_settled;     // what a first call leaves behind is gone
   recycler recycled;   // memory of large results
   og_tensor *scratch;  // of one call at a time; NULL while it is lent
+  PyObject *weak;      // references to it
 } compiled;
 
 // --- Inputs ------------------------------------------------------------------
@@ -725,6 +727,7 @@ static void compiled_dealloc(PyObject *object) {
   compiled *self = (compiled *)(void *)object;
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
+  PyObject_ClearWeakRefs(object);
   opgraft_executable_release(self->executable);
   if (self->graph != NULL) opgraft_graph_release(self->graph);
   recycle_reset(&self->recycled);
@@ -853,6 +856,12 @@ static PyGetSetDef compiled_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyMemberDef compiled_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(compiled, weak), READONLY,
+     NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
 static PyType_Slot compiled_slots[] = {
     {Py_tp_dealloc, compiled_dealloc},
     {Py_tp_traverse, compiled_traverse},
@@ -860,6 +869,7 @@ static PyType_Slot compiled_slots[] = {
     {Py_tp_call, compiled_call},
     {Py_tp_methods, compiled_methods},
     {Py_tp_getset, compiled_getset},
+    {Py_tp_members, compiled_members},
     {0, NULL},
 };
 

@@ -404,10 +404,11 @@ def _on_cuda(gm: torch.fx.GraphModule, device: torch.device, kind: str,
             return _in_segments(gm, kind, options, region,
                                 "the size of a result depends on data", alone)
         try:
-            captured, compiled = cuda.compile_whole(
+            captured, read = cuda.compile_whole(
                 gm, device, _static_inputs(kind), options.plan_limit,
                 f"{region.name}_{kind}")
-            region.add(kind, compiled, None, time.perf_counter_ns() - begun)
+            region.add(kind, captured, None, time.perf_counter_ns() - begun,
+                       read)
             return captured
         except NotImplementedError as error:
             reason = str(error)
@@ -432,7 +433,7 @@ def _in_segments(gm: torch.fx.GraphModule, kind: str, options: Options,
     if options.fallback == "error" and calls:
         raise NotImplementedError(
             f"{calls[0][0].target} falls back to the host: {calls[0][1]}")
-    region.add_calls(kind, calls, time.perf_counter_ns() - begun)
+    region.add_calls(kind, compiled, calls, time.perf_counter_ns() - begun)
     return compiled
 
 

@@ -473,8 +473,8 @@ class Compiled:
 
 
 def new(gm: GraphModule, machine: Machine, static: Iterable[int], limit: int,
-        name: str) -> tuple[Any, Compiled]:
-    """(what AOTAutograd calls, what stats.py reads). Raises
+        name: str) -> tuple[Any, Callable[[Any], Compiled]]:
+    """(what AOTAutograd calls, what makes of it what stats.py reads). Raises
     NotImplementedError where C does not know tensors of this torch."""
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -487,4 +487,4 @@ def new(gm: GraphModule, machine: Machine, static: Iterable[int], limit: int,
         machine.stream_now, machine.is_taken, machine.wait, machine.copy, span)
     machine.captured.add(captured)
     nodes = sum(n.op == "call_function" for n in gm.graph.nodes)
-    return captured, Compiled(captured, captures, nodes)
+    return captured, lambda made: Compiled(made, captures, nodes)

@@ -212,7 +212,8 @@ def obstacles(gm: GraphModule, device: torch.device) -> dict[Node, str]:
 
 
 def compile_whole(gm: GraphModule, device: torch.device, static: Any,
-                  limit: int, name: str) -> tuple[Any, captures.Compiled]:
+                  limit: int, name: str
+                  ) -> tuple[Any, Callable[[Any], captures.Compiled]]:
     """A graph without obstacles. Raises NotImplementedError where C does not
     know tensors of this torch."""
     return captures.new(gm, machine(device), static, limit, name)

@@ -5,7 +5,8 @@ Which graphs belong to which call of torch.compile is read from the stack when
 the backend is called: Dynamo's wrapper is there, and the same object hangs on
 what torch.compile returned. Dynamo keeps compiled code by the Python code that
 it came from: another instance of a class, or a second torch.compile of one
-function, may run what the first compiled, and has its graphs.
+function, may run what the first compiled, and has its graphs. It may outlive
+the first, so regions are kept as long as what they compiled.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ import json
 import re
 import sys
 import weakref
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable
 
 import torch
 
 from .. import _C
 from . import graph_page, stats_page
 
-_regions: "weakref.WeakKeyDictionary[Any, list[Region]]" = (
+_regions: list[Region] = []  # those with a graph that is alive
+# By torch.compile call, what it compiled: as long as the call's result lives,
+# also where Dynamo has let go of it.
+_compiled: weakref.WeakKeyDictionary[Any, list[Any]] = (
     weakref.WeakKeyDictionary())
 _count = 0
 
@@ -71,15 +75,28 @@ class Graph:
         return read(False) if read is not None else "null"
 
 
-@dataclass
+@dataclass(eq=False)
 class Region:
     """One graph of Dynamo's: a forward and perhaps a backward."""
 
     name: str
     code: Any = None  # what was compiled: a weak reference to Python code
-    graphs: list[Graph] = field(default_factory=list)
+    # Of the call of torch.compile. Regions of one that is gone have the same
+    # reference, and are a group still.
+    owner: weakref.ref[Any] | None = None
+    # What was compiled, what makes of it what Graph reads, the rest.
+    _graphs: list[tuple[weakref.ref[Any], Callable[[Any], Any], Graph]] = (
+        field(default_factory=list))
+    _held: list[Any] = field(default_factory=list)
     _forward: set[str] = field(default_factory=set)  # names of nodes
     _recomputed: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """Those that are alive, and stay so as long as the list."""
+        return [replace(graph, compiled=read(compiled))
+                for ref, read, graph in list(self._graphs)
+                if (compiled := ref()) is not None]
 
     def nodes_note(self, kind: str, graph: torch.fx.Graph) -> None:
         """What AOTAutograd put into both graphs of a step is recomputed: it
@@ -93,13 +110,13 @@ class Region:
                 if n.op == "call_function" and n.name in self._forward))
 
     def add(self, kind: str, compiled: Any, refused: str | None,
-            backend_ns: int) -> None:
-        self.graphs.append(Graph(
-            f"{self.name}_{kind}", kind, compiled, refused, backend_ns,
-            recomputed=self._recomputed if kind == "backward" else {}))
+            backend_ns: int, read: Callable[[Any], Any] = lambda c: c) -> None:
+        self._keep(compiled, Graph(
+            f"{self.name}_{kind}", kind, None, refused, backend_ns,
+            recomputed=self._recomputed if kind == "backward" else {}), read)
 
-    def add_calls(self, kind: str, nodes: list[tuple[Any, str]],
-                  backend_ns: int) -> None:
+    def add_calls(self, kind: str, compiled: Any,
+                  nodes: list[tuple[Any, str]], backend_ns: int) -> None:
         """Nodes that run between segments, and why, as fallbacks."""
         calls = []
         for node, reason in nodes:
@@ -107,8 +124,24 @@ class Region:
             calls.append({
                 "operator": str(node.target), "file": file, "line": line,
                 "reason": reason})
-        self.graphs.append(Graph(f"{self.name}_{kind}", kind, None, None,
-                                 backend_ns, calls))
+        self._keep(compiled, Graph(f"{self.name}_{kind}", kind, None, None,
+                                   backend_ns, calls))
+
+    def _keep(self, compiled: Any, graph: Graph,
+              read: Callable[[Any], Any] = lambda c: c) -> None:
+        if self.owner is None:  # only who has the region asks for it
+            self._held.append(compiled)
+        elif not self._graphs:
+            _regions.append(self)
+        self._graphs.append((weakref.ref(compiled, self._drop), read, graph))
+        owner = self.owner() if self.owner is not None else None
+        if owner is not None:
+            _compiled.setdefault(owner, []).append(compiled)
+
+    def _drop(self, dead: weakref.ref[Any]) -> None:
+        self._graphs = [kept for kept in self._graphs if kept[0] is not dead]
+        if not self._graphs and self in _regions:
+            _regions.remove(self)
 
 
 def _source(meta: dict[str, Any]) -> tuple[str, int]:
@@ -165,11 +198,9 @@ def region_begin() -> Region:
     global _count
     _count += 1
     owner, code = _compiled_on_stack()
-    region = Region(f"graph_{_count}",
-                    weakref.ref(code) if code is not None else None)
-    if owner is not None:
-        _regions.setdefault(owner, []).append(region)
-    return region
+    return Region(f"graph_{_count}",
+                  weakref.ref(code) if code is not None else None,
+                  weakref.ref(owner) if owner is not None else None)
 
 
 def _compiled_on_stack() -> tuple[Any, Any]:
@@ -213,13 +244,12 @@ def _code_of(f: Any) -> Any:
     return getattr(getattr(f, "__func__", f), "__code__", None)
 
 
-def _shared_regions(f: Any, owner: Any) -> list[Region]:
-    """Those that another compiled of the same code."""
+def _shared_regions(f: Any) -> list[Region]:
+    """Those that another compiled of the same code, which may be gone."""
     code = _code_of(f)
-    for other, regions in list(_regions.items()):
-        if other is not owner and any(
-                r.code is not None and r.code() is code for r in regions):
-            return regions
+    for region in list(_regions):
+        if region.code is not None and region.code() is code:
+            return [r for r in list(_regions) if r.owner is region.owner]
     return []
 
 
@@ -280,11 +310,11 @@ class Stats:
     `copied_results`, `stream_waits`. `is_shared`: another instance compiled
     them, and counts are of both. str() is a table, json() all of it."""
 
-    def __init__(self, regions: list[Region], is_shared: bool = False) -> None:
+    def __init__(self, graphs: list[Graph], is_shared: bool = False) -> None:
         self.is_shared = is_shared
-        self._rules = "".join(g.rules() for r in regions for g in r.graphs)
-        self.graphs = [g.read() for r in regions for g in r.graphs]
-        self._plans = [g.schedule() for r in regions for g in r.graphs]
+        self._rules = "".join(g.rules() for g in graphs)
+        self.graphs = [g.read() for g in graphs]
+        self._plans = [g.schedule() for g in graphs]
         for name in _SUMS:
             setattr(self, name, sum(g.get(name, 0) for g in self.graphs))
         for name in _LARGEST:
@@ -398,28 +428,25 @@ def stats(f: Any) -> Stats:
         >>> opgraft.stats(f)
         graph_...: 2 nodes, 2 native, 0 fallbacks, 1 replays, arena ...
     """
-    return Stats(*_regions_of(f, "stats"))
+    return Stats(*_graphs_of(f, "stats"))
 
 
 def graphs_of(f: Any) -> list[Graph]:
     """Those that opgraft.stats tells of."""
-    return [g for r in _regions_of(f, "profile")[0] for g in r.graphs]
+    return _graphs_of(f, "profile")[0]
 
 
-def _regions_of(f: Any, asker: str) -> tuple[list[Region], bool]:
+def _graphs_of(f: Any, asker: str) -> tuple[list[Graph], bool]:
     """And whether another compiled them. TypeError where `f` is not compiled."""
     graph = getattr(f, "graph", None)
     if isinstance(graph, _C.CompiledGraph):  # frozen, or loaded from a file
-        region = Region(json.loads(graph.stats())["graph"])
-        region.graphs.append(Graph(region.name, "inference", graph, None, 0))
-        return [region], False
+        name = json.loads(graph.stats())["graph"]
+        return [Graph(name, "inference", graph, None, 0)], False
     owner = _owner_of(f)
     if owner is None:
         raise TypeError(
             f"opgraft.{asker}: {f!r} is not what torch.compile, opgraft.freeze "
             "or opgraft.load_graph returned")
-    regions = _regions.get(owner, [])
-    if regions:
-        return regions, False
-    shared = _shared_regions(f, owner)
-    return shared, bool(shared)
+    own = [r for r in list(_regions) if r.owner and r.owner() is owner]
+    found = own or _shared_regions(f)
+    return [g for r in found for g in r.graphs], not own and bool(found)

@@ -223,7 +223,7 @@ def copies(maker: Maker, disable: tuple[str, ...]) -> int:
     with torch.no_grad():
         found = traced(maker, disable, region)(*maker.inputs)
     compare(0, maker, found, maker(*maker.inputs))
-    return len(stats.Stats([region]).clones)
+    return len(stats.Stats(region.graphs).clones)
 
 
 def test_merging_equal_nodes_costs_no_copies() -> None:

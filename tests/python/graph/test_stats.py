@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pathlib
+import weakref
 from typing import Any, Iterator
 
 import pytest
@@ -108,6 +110,38 @@ def test_stats_of_an_instance_that_reuses_dynamos_graph(make: Any) -> None:
     assert found.replays == opgraft.stats(first).replays == 2
     assert "another instance" in str(found)
     assert not opgraft.stats(first).is_shared
+
+
+@pytest.mark.parametrize("make", [second, copy.deepcopy, in_place])
+def test_stats_when_the_first_instance_is_gone(make: Any) -> None:
+    """What it compiled runs on, and is told of, until Dynamo drops it."""
+    x = torch.ones(2, 4)
+    first = torch.compile(Model(), backend="opgraft")
+    with torch.no_grad():
+        first(x)
+        other = make(first)
+        del first
+        gc.collect()
+        other(x)
+    found = opgraft.stats(other)
+    assert len(found.graphs) == 1 and found.nodes > 0
+    assert "<svg" in found.html() and found.rules().startswith("# graph ")
+    assert opgraft.profile(other, x, calls=1).us > 0
+    compiled = weakref.ref(stats.graphs_of(other)[0].compiled)
+    del other
+    torch._dynamo.reset()
+    gc.collect()
+    assert compiled() is None
+
+
+def test_stats_of_what_dynamo_let_go() -> None:
+    """The result of torch.compile keeps what it compiled."""
+    compiled = torch.compile(Model(), backend="opgraft")
+    compiled(torch.ones(2, 4, requires_grad=True)).sum().backward()
+    torch._dynamo.reset()
+    gc.collect()
+    assert [g["kind"] for g in opgraft.stats(compiled).graphs] == [
+        "forward", "backward"]
 
 
 def test_stats_of_an_instance_with_a_graph_of_its_own() -> None:

@@ -248,7 +248,7 @@ def test_random_programs_are_eager_to_the_bit() -> None:
         with torch.no_grad():
             for a, b in zip(fused(p, region), p(*p.inputs)):
                 assert torch.equal(a.nan_to_num(123), b.nan_to_num(123)), seed
-        seen = stats.Stats([region])
+        seen = stats.Stats(region.graphs)
         nodes += seen.fused_nodes
         programs += seen.row_programs
     print(f"{nodes} nodes in {programs} programs of {SEEDS} graphs")
