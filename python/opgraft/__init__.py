@@ -20,6 +20,9 @@ if _HAS_TORCH:
     from ._load.module import Module, load
 
 if TYPE_CHECKING:
+    from . import doctor as doctor
+    from . import flashinfer as flashinfer
+    from . import ops as ops
     from ._adopt.build import adopt, unadopt
     from ._adopt.modules import adopt_module
     from ._adopt.spec import Adoption, adopt_spec
@@ -56,12 +59,18 @@ _LATER = {
 }
 
 
+# Modules that `import opgraft` alone makes reachable.
+_MODULES = ("doctor", "flashinfer", "ops")
+
+
 def __getattr__(name: str) -> Any:
-    if name in __all__ and not _HAS_TORCH:
+    if name in (*__all__, *_MODULES) and not _HAS_TORCH:
         raise ImportError(
             f"opgraft.{name} needs PyTorch 2.13 or newer in this environment: "
             "pip install torch (opgraft.jax and opgraft.onnx do without)"
         )
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
     if name not in _LATER:
         raise AttributeError(f"module 'opgraft' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)

@@ -7,7 +7,7 @@
 #include "report/form.h"
 #include "report/plain.h"
 
-enum { LINES_MAX = 40, LINES_OF_ROOT = 5, LINES_AROUND = 13 };
+enum { LINES_MAX = 40, LINES_OF_ROOT = 5, LINES_AROUND = 14 };
 
 typedef struct page {
   og_text *out;
@@ -130,8 +130,9 @@ static void root_fix(const page *p, const og_root *root) {
               f != NULL ? f->class_ : advice.class_, 12,
               f != NULL ? f->status : "proposed");
   if (og_is_mended(root))
-    og_form_add(p->out, NULL, ": %t -> %t", f->before_ms * 1e6,
-                f->after_ms * 1e6);
+    og_form_add(p->out, NULL, ": %t -> %t%s", f->before_ms * 1e6,
+                f->after_ms * 1e6,
+                f->after_ms > f->before_ms ? ", not faster" : "");
   og_form_add(p->out, og_plain_add, "): %*s\n", p->width,
               f != NULL ? f->title : advice.text);
   if (f != NULL && !og_is_mended(root) && f->text[0] != '\0')
@@ -152,6 +153,12 @@ static void root_add(const page *p, int32_t number, const og_root *root) {
   root_fix(p, root);
 }
 
+static bool has_registry_id(const og_joined *joined, int32_t count) {
+  for (int32_t i = 0; i < count; ++i)
+    if (strncmp(joined->root[i].id, "GB", 2) == 0) return true;
+  return false;
+}
+
 static void roots(const page *p) {
   const og_joined *j = &p->report->joined;
   const int32_t most = (LINES_MAX - LINES_AROUND) / LINES_OF_ROOT;
@@ -163,6 +170,10 @@ static void roots(const page *p) {
   og_text_addf(p->out, "\n%d root cause%s\n", (int)j->root_count,
                og_plural(j->root_count));
   for (int32_t i = 0; i < shown; ++i) root_add(p, i + 1, &j->root[i]);
+  if (has_registry_id(j, shown))
+    og_text_add(p->out,
+                "GB...: explained at "
+                "https://meta-pytorch.github.io/compile-graph-break-site/\n");
   if (shown < j->root_count)
     og_text_addf(p->out, "and %d more: --json FILE or --html FILE\n",
                  (int)(j->root_count - shown));

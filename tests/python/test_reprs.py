@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -46,3 +48,11 @@ def test_dir_shows_what_is_public() -> None:
     shown = {name for name in dir(opgraft) if not name.startswith("__")}
     assert shown == set(opgraft.__all__) - {"__version__"}
     assert all(hasattr(opgraft, name) for name in shown)
+
+
+def test_modules_are_reachable() -> None:
+    """In a new process: whoever imported one has it."""
+    subprocess.run([sys.executable, "-c", "import sys, opgraft\n"
+                    "assert 'opgraft.ops' not in sys.modules\n"
+                    "opgraft.ops.rms_norm, opgraft.flashinfer, opgraft.doctor"],
+                   check=True)

@@ -863,14 +863,10 @@ static PyMemberDef compiled_members[] = {
 };
 
 static PyType_Slot compiled_slots[] = {
-    {Py_tp_dealloc, compiled_dealloc},
-    {Py_tp_traverse, compiled_traverse},
-    {Py_tp_clear, compiled_clear},
-    {Py_tp_call, compiled_call},
-    {Py_tp_methods, compiled_methods},
-    {Py_tp_getset, compiled_getset},
-    {Py_tp_members, compiled_members},
-    {0, NULL},
+    {Py_tp_dealloc, compiled_dealloc}, {Py_tp_traverse, compiled_traverse},
+    {Py_tp_clear, compiled_clear},     {Py_tp_call, compiled_call},
+    {Py_tp_methods, compiled_methods}, {Py_tp_getset, compiled_getset},
+    {Py_tp_members, compiled_members}, {0, NULL},
 };
 
 static PyType_Spec compiled_spec = {

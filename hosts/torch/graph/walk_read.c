@@ -71,16 +71,7 @@ static PyObject *size_expression(PyObject *object) {
   return expression;
 }
 
-// sympy prints 15 digits of a float, so Python prints what has one.
-static PyObject *size_print(const walk *w, PyObject *object) {
-  PyObject *text = PyObject_Str(object);
-  const char *bytes = text != NULL ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
-  if (bytes == NULL || strchr(bytes, '.') == NULL) return text;
-  Py_DECREF(text);
-  return PyObject_CallFunctionObjArgs(w->size_text, object, (PyObject *)NULL);
-}
-
-// Printing an expression takes sympy 20 us, so each is printed once.
+// Printing an expression takes sympy 20 us and more, so each is printed once.
 static int size_text(walk *w, PyObject *object, opgraft_size *out) {
   PyObject *key = size_expression(object);
   PyObject *known = key != NULL ? PyDict_GetItem(w->sizes, key) : NULL;
@@ -90,7 +81,8 @@ static int size_text(walk *w, PyObject *object, opgraft_size *out) {
     *out = (opgraft_size)PyLong_AsLong(known);
     return 0;
   }
-  PyObject *text = size_print(w, object);
+  PyObject *text =
+      PyObject_CallFunctionObjArgs(w->size_text, object, (PyObject *)NULL);
   int status = text != NULL ? size_parse(w, text, out) : -1;
   PyObject *id = status == 0 ? PyLong_FromLong(*out) : NULL;
   if (status == 0 &&

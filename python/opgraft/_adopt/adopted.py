@@ -136,6 +136,7 @@ def _replace(known: AdoptedModule, space: str, origins: dict[str, Origin],
     """Withdraws what adopted the same callable; of another one, raises. A
     gradient's callable follows its operator's."""
     name, origin = next(iter(origins.items()))
+    own = name  # which name= names
     held = known._origins.get(name)
     if held is None:  # one's operator is the other's gradient
         name = next(n for n in origins if n in known._origins)
@@ -144,7 +145,7 @@ def _replace(known: AdoptedModule, space: str, origins: dict[str, Origin],
         raise ValueError(
             f"{space}::{name} is an operator already, adopted from "
             f"{held}, and this is {origin}; give this one another name "
-            f'(name="{space}::{name}_2"), or unadopt the first'
+            f'(name="{space}::{own}_2"), or unadopt the first'
         )
     is_equal = known.hash == digest and all(
         o.is_same(known._origins[n]) for n, o in origins.items()
@@ -170,3 +171,16 @@ def module_of(function: Any) -> AdoptedModule:
             f"{function!r} is not what opgraft.adopt, opgraft.define or a module "
             "gave")
     return found
+
+
+def names_in(gm: Any) -> list[str]:
+    """The adopted operators that a graph calls, each with its origin."""
+    found = {}
+    for node in gm.graph.nodes:
+        for op in (node.target, *node.args[:1]):  # one that was functionalised
+            schema = getattr(op, "_schema", None)
+            space, _, name = getattr(schema, "name", "").partition("::")
+            module = _live.get((space, name))
+            if module is not None:
+                found[f"{space}::{name}"] = module._origins[name]
+    return [f"{name} is adopted from {origin}" for name, origin in found.items()]

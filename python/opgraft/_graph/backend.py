@@ -538,7 +538,7 @@ def _tools(gm: torch.fx.GraphModule, statics: dict[Any, int]
         elif node.op == "call_function":
             if node.meta.get("unbacked_bindings"):
                 raise targets.DependsOnData(
-                    f"the size of {node.target}'s result depends on data")
+                    f"the size of {node.target}'s result depends on data", node)
             # auto_functionalized has its operator as an argument.
             for op in (node.target, *node.args[:1]):
                 if isinstance(op, torch._ops.OpOverload):

@@ -20,7 +20,7 @@ from torch.utils._sympy.numbers import int_oo
 
 from .. import _C
 from .._base import host
-from . import backend, rewrites, targets
+from . import backend, dims, rewrites, stats, targets
 from . import precision as precisions
 from .freeze_call import Arguments, GuardError, Like, Recipe
 
@@ -31,6 +31,10 @@ class _Function(torch.nn.Module):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.forward = function  # export asks for its signature
+        # Of other frames than forward's, torch.export keeps no lines.
+        keep = getattr(torch.fx.proxy, "_register_stack_trace_anchor", None)
+        if keep is not None:
+            keep(getattr(function, "__func__", function))
 
 
 def _apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -96,6 +100,7 @@ class _Program:
         self.mutated: dict[str, Any] = {}
         self.named: dict[str, str] = {}  # attributes, as the model calls them
         self.asked: dict[Any, int] = {}  # their precision (precision.py)
+        self.symbols = dims.names(module.forward, self.program, dynamic_shapes)
         rewrites.tokens_drop(self.gm)
         self._own_tensors()
         self._write_back()
@@ -165,9 +170,19 @@ class _Program:
         for node in self.gm.graph.nodes:
             if node.op == "get_attr" and node.target not in self.attributes:
                 self.attributes[node.target] = getattr(self.gm, node.target)
-        tools = list(backend._tools(self.gm, self.asked))
+        try:
+            tools = list(backend._tools(self.gm, self.asked))
+        except targets.DependsOnData as error:
+            raise targets.DependsOnData(
+                f"{stats.place_of(error.node)}: {error}; torch.compile(model, "
+                "backend=\"opgraft\") runs such a model in segments",
+                error.node) from None
         tools[7] = self.attributes
+        tools[11] = self._size_text
         return tuple(tools)
+
+    def _size_text(self, size: Any) -> str:
+        return targets.size_text(size, self.symbols)
 
     # --- What the guards need ------------------------------------------------
 
@@ -189,7 +204,7 @@ class _Program:
             given = value.shape if isinstance(value, torch.Tensor) else [value]
             for size in given:
                 if isinstance(size, torch.SymInt):
-                    found[targets.size_text(size)] = size.node.hint
+                    found[self._size_text(size)] = size.node.hint
         return found
 
     def ranges(self) -> list[tuple[int, int, int, int]]:
@@ -304,7 +319,7 @@ def export(
 
     The arguments are those of torch.export.export. An operator that has no
     row stays in the file by its name: `opgraft run` names those that it
-    cannot run. A model that writes to its own buffers cannot be exported.
+    cannot run, and a warning those that were adopted. A model that writes to its own buffers cannot be exported.
     With `packed` the file has the packed forms of weights besides, for runs
     with the sizes of `args` and of this `precision`, as `opgraft pack` adds
     them: it is larger, and its first result comes sooner.
@@ -322,7 +337,18 @@ def export(
                          "True: a file says none but by its packed weights")
     host.prepare()
     program = _Program(model, args, kwargs, dynamic_shapes)
+    _say_what_the_file_needs(program.gm)
     _C.graph_export(
         _named(model), list(program.gm.graph.nodes), program.tools(), {},
         targets.recipe, os.fspath(path),
         program.sizes() if packed else None, flags)
+
+
+def _say_what_the_file_needs(gm: torch.fx.GraphModule) -> None:
+    """Warns of adopted operators, whose code no file holds."""
+    adopted = sys.modules.get("opgraft._adopt.adopted")
+    for name in adopted.names_in(gm) if adopted is not None else ():
+        warnings.warn(
+            f"export: {name}, whose code is not in the file; it runs where the "
+            "same adoption was made before opgraft.load_graph, and `opgraft "
+            "run` does not run it", RuntimeWarning, stacklevel=3)

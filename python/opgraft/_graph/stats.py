@@ -26,7 +26,7 @@ from . import graph_page, stats_page
 
 _regions: list[Region] = []  # those with a graph that is alive
 # By torch.compile call, what it compiled: as long as the call's result lives,
-# also where Dynamo has let go of it.
+# also where Dynamo has dropped it.
 _compiled: weakref.WeakKeyDictionary[Any, list[Any]] = (
     weakref.WeakKeyDictionary())
 _count = 0
@@ -155,6 +155,12 @@ def _source(meta: dict[str, Any]) -> tuple[str, int]:
     path = list(stack.values())[-1][0] if stack else ""
     path = re.sub(r"^L\[[^]]*\]\.?", "", path)
     return (f"module {path}" if path else ""), 0
+
+
+def place_of(node: torch.fx.Node) -> str:
+    """"model.py:12", as far as it is known."""
+    file, line = _source(node.meta)
+    return _place({"file": file, "line": line}) or f"node {node.name}"
 
 
 def _place(found: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ for it, `functionalized` what an auto_functionalized_v2 node stands for.
 from __future__ import annotations
 
 import operator
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 import torch
 from sympy.printing.str import StrPrinter  # type: ignore[import-untyped]
@@ -54,6 +54,10 @@ class NotForTheEngine(NotImplementedError):
 
 class DependsOnData(NotForTheEngine):
     """A size in it does; it runs in segments (segments.py)."""
+
+    def __init__(self, text: str, node: torch.fx.Node) -> None:
+        super().__init__(text)
+        self.node = node
 
 
 def describe(target: Any) -> Description:
@@ -139,9 +143,10 @@ def _higher_order(target: HigherOrderOperator) -> Description:
     return OPERATOR, f"higher_order.{name}", None, flags
 
 
-def size_text(size: Any) -> str:
-    """A symbolic size as the engine reads it: floats with all their digits."""
-    return str(_FloatPrinter().doprint(size.node.expr))
+def size_text(size: Any, names: Mapping[Any, Any] = {}) -> str:
+    """A symbolic size as the engine reads it: floats with all their digits.
+    `names`: symbols, and those to write instead."""
+    return str(_FloatPrinter().doprint(size.node.expr.xreplace(names)))
 
 
 class _FloatPrinter(StrPrinter):

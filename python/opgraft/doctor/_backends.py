@@ -3,7 +3,7 @@
 
 Inductor and openxla have hooks of their own. The others that take parts out of
 a graph (OpenVINO, ONNX Runtime) do it by PyTorch's partitioner, which is
-watched for all of them.
+watched for all of them. Ours keeps account itself (_graph/stats.py).
 """
 
 from __future__ import annotations
@@ -96,6 +96,35 @@ def _report(recorder: Recorder, graph: Any, partitions: Any) -> None:
                 f"PyTorch runs {name}, outside the backend's graphs")
 
 
+def _keep(recorder: Recorder, inner: Callable[..., Any]) -> Any:
+    """Region._keep: each graph that backend "opgraft" has compiled."""
+
+    @functools.wraps(inner)
+    def call(self: Any, *args: Any, **kwargs: Any) -> None:
+        inner(self, *args, **kwargs)
+        if not recorder.is_paused:
+            with recorder.cost():
+                _report_own(recorder, self.graphs[-1].read())
+
+    return call
+
+
+def _report_own(recorder: Recorder, graph: dict[str, Any]) -> None:
+    from torch._guards import CompileContext
+
+    id = recorder.graph_of(str(CompileContext.current_compile_id()))
+    nodes, native = graph.get("nodes", 0), graph.get("native", 0)
+    recorder.lowered(id, graph["kind"], nodes, native, nodes - native,
+                     graph["backend_ns"])
+    for call in graph["fallbacks"]:
+        name = call["operator"]
+        recorder.fell_back(
+            id, name, f'File "{call["file"]}", line {call["line"]}, in _'
+            if call["line"] else "", f"{name} is left to PyTorch",
+            call["reason"])
+
+
 HOOKS = (*_inductor.HOOKS, *_openxla.HOOKS,
          Hook("partitions", "torch.fx.passes.infra.partitioner",
-              "CapabilityBasedPartitioner.fuse_partitions", _fuse))
+              "CapabilityBasedPartitioner.fuse_partitions", _fuse),
+         Hook("opgraft", "opgraft._graph.stats", "Region._keep", _keep))

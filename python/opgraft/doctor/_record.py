@@ -104,6 +104,7 @@ class Recorder:
         self._guard_sites: dict[tuple[str, str], Site] = {}
         self._graph_of: dict[str, int] = {}  # compile id -> graph
         self._seen_sources: set[tuple[str, int]] = set()
+        self._edited: set[str] = set()  # files, since they were imported
         self.entries: list[Entry] = []
         self.regions: dict[int, Region] = {}
         self.lowering = 0  # the graph that a backend lowers at its first call
@@ -163,9 +164,17 @@ class Recorder:
             if line:
                 made.after = self._broken.get(_key(code, line), 0)
             made.called_at = self._called_at(caller)
+            self._look_for_edits(code)
         self._stack().append(made)
         made.begin_ns = time.perf_counter_ns()
         return made
+
+    def _look_for_edits(self, code: types.CodeType) -> None:
+        file = code.co_filename
+        if file not in self._edited and _places.is_edited(code):
+            self._edited.add(file)
+            self.note(f"{absolute(file)} was edited after it was imported: "
+                      "lines of it are those of the old text")
 
     def frame_end(self, made: Frame, outcome: str, reason: str) -> None:
         self._stack().remove(made)

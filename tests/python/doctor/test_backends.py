@@ -6,8 +6,12 @@ openxla itself: tests/peers/openxla.py.
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import linecache
+import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +60,43 @@ def test_a_backend_that_takes_parts() -> None:
     (root,) = report.roots
     assert root["stage"] == "backend" and "sin" in root["text"]
     assert root["line"] == line_of(Path(__file__), "sin")
+
+
+def test_our_own_backend_is_seen() -> None:
+    """Also where the code compiles with it already."""
+    torch._dynamo.reset()
+    compiled = torch.compile(kthvalue, backend="opgraft")
+    report = inspect(compiled, torch.ones(3), runs=0)
+    assert report.data["graphs"] == {**report.data["graphs"], "fx": 1,
+                                     "backend": 1}
+    (root,) = report.roots
+    assert root["stage"] == "backend" and "kthvalue" in root["title"]
+    assert root["line"] == line_of(Path(__file__), "kthvalue")
+
+
+def kthvalue(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    return y.kthvalue(1).values + 1  # root: kthvalue
+
+
+def test_a_file_that_was_edited_since_it_was_imported(tmp_path: Path) -> None:
+    text = "def f(x):\n    print()\n    return x + 1\n"
+    path = tmp_path / "edited_since.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location("edited_since", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    said = f"note: {path} was edited after it was imported"
+    for is_edited in (False, True):
+        torch._dynamo.reset()
+        linecache.clearcache()
+        if is_edited:
+            path.write_text("# more\n" + text)
+            os.utime(path, (time.time() + 9,) * 2)
+        found = str(inspect(module.f, torch.ones(2), backend="eager", runs=0))
+        assert (said in found) == is_edited
+        assert "\nGB...: explained at https://" in found
 
 
 def test_openvino_takes_parts() -> None:

@@ -8,6 +8,7 @@ import copy
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -235,3 +236,46 @@ def test_two_processes_have_one_copy(tmp_path: Path) -> None:
         for child in children:
             child.kill()
             child.communicate()
+
+
+def test_sizes_keep_the_names_of_dims(tmp_path: Path) -> None:
+    def f(x: torch.Tensor, more: dict[str, list[torch.Tensor]],
+          *, z: torch.Tensor) -> torch.Tensor:
+        return x @ more["y"][0] + z.sum()
+
+    dim = torch.export.Dim
+    path = tmp_path / "m.og"
+    opgraft.export(
+        f, (torch.ones(3, 4), {"y": [torch.ones(4, 6)]}), path,
+        {"z": torch.ones(7)}, packed=True, dynamic_shapes={
+            "x": {0: dim("rows")}, "more": {"y": [{1: dim("none")}]},
+            "z": (dim("tail"),)})
+    text = path.read_text(errors="replace")
+    assert "%x: f32[rows, 4]" in text and "%z: f32[tail]" in text
+    assert "f32[none" not in text and f"{__file__}:" in text
+    x, y = torch.rand(2, 4), torch.rand(4, 9)
+    call = opgraft.load_graph(path)
+    torch.testing.assert_close(call(x, y, torch.ones(5)), x @ y + 5)
+
+
+def test_a_size_of_data_names_its_line(tmp_path: Path) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0].sum()
+
+    line = f.__code__.co_firstlineno + 1
+    with pytest.raises(NotImplementedError, match=re.escape(
+            f"{__file__}:{line}: the size of aten.index.Tensor's result")):
+        opgraft.export(f, (torch.randn(4),), tmp_path / "m.og")
+
+
+def test_a_file_with_an_adopted_operator_says_what_it_needs(
+        tmp_path: Path) -> None:
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    op = opgraft.adopt(twice, "twice(Tensor x) -> Tensor", "x[*N] -> [*N]",
+                       "x: f32 -> x", name="exported::twice")
+    with pytest.warns(RuntimeWarning, match=r"exported::twice is adopted from "
+                      r".*twice.*, whose code is not in the file"):
+        opgraft.export(lambda x: op(x) + 1, (torch.ones(2),), tmp_path / "m.og")
+    opgraft.unadopt(op)
