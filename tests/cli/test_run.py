@@ -417,3 +417,10 @@ graph m(%x: f32[s0, 96]) {
              "--plain and --precision exclude each other")):
         done = program.run("run", "m.og", "--in", "x.npy", *words)
         assert done.returncode != 0 and expected in done.stderr, done.stderr
+
+
+def test_a_profile_of_results_without_names(mlp: Program) -> None:
+    mlp.write("u.og", "graph g(%x: f32[2, 3]) {\n  %0: f32[2, 3] = neg(%x) @ m.py:1\n"
+              "  return %0\n}\n")
+    out = mlp.ok("run", "u.og", "--in", "x.npy", "--profile", "--mode", "reduce-overhead")
+    assert "neg" in out and "m.py:1" in out and "%" not in out.split("source")[1]

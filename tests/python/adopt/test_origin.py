@@ -161,3 +161,13 @@ def test_two_libraries_of_one_name_are_two(native, tmp_path):
     with pytest.raises(ValueError, match="is an operator already"):
         opgraft.adopt(prototype, library=other, **given)
     opgraft.adopt(prototype, library=native, **given)
+
+
+def test_a_name_that_a_gradient_finds_taken_renames_the_operator():
+    given = dict(shape="x[*N] -> [*N]", dtype="x: f32 -> x")
+    opgraft.adopt(scaled_by_two, "f_backward(Tensor x) -> Tensor",
+                  name="taken::f_backward", **given)
+    with pytest.raises(ValueError, match=r'taken::f_backward is an operator '
+                       r'already.*\(name="taken::f_2"\)'):
+        opgraft.adopt(lambda x: x * 3, "f(Tensor x) -> Tensor", name="taken::f",
+                      backward=lambda grad: grad * 3, **given)
