@@ -29,7 +29,7 @@ HEADERS = ROOT / "include" / "opgraft"
 PACKAGE = ROOT / "python" / "opgraft"
 # Public modules of the package, and files that only the program starts.
 MODULES = ("", "ops", "flashinfer", "jax", "onnx", "aoti", "tensorflow",
-           "gguf", "doctor", "doctor.pytest_plugin")
+           "gguf", "transformers", "doctor", "doctor.pytest_plugin")
 PROGRAM_PARTS = ("check_reference", "check_torch", "distributed", "info",
                  "timeline",
                  "__main__", "doctor.__main__")

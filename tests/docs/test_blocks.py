@@ -20,7 +20,7 @@ CODE = ("c", "cpp", "python", "sh", "yaml", "toml", "cmake", "json")
 # What runs all blocks of a page.
 WHOLE = {
     **dict.fromkeys(("embedding", "lists", "moving", "numerics", "run", "serving",
-                     "testing", "threads", "types"),
+                     "testing", "threads", "transformers", "types"),
                     "tests/docs/test_guides.py"),
     **dict.fromkeys(("start", "wrong-number"), "tests/docs/test_start.py"),
     "README": "tests/packaging/test_readme.py",

@@ -40,7 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def names() -> dict[str, Any]:
     found = {name: importlib.import_module(name) for name in (
         "numpy", "torch", "opgraft", "opgraft.ops", "opgraft.flashinfer",
-        "opgraft.aoti", "opgraft.doctor", "opgraft.gguf")}
+        "opgraft.aoti", "opgraft.doctor", "opgraft.gguf",
+        "opgraft.transformers")}
     found |= {"np": found["numpy"], "ops": found["opgraft.ops"],
               "gguf": found["opgraft.gguf"],
               "types": types}
