@@ -67,6 +67,29 @@ def write(name: str, folder: pathlib.Path, **given: Any) -> pathlib.Path:
     return folder
 
 
+def write_scaled(name: str, folder: pathlib.Path, k_scale: float,
+                 v_scale: float) -> pathlib.Path:
+    """A checkpoint that says how keys and values are stored: in e4m3, with
+    these scales."""
+    import torch
+    from safetensors.torch import save_file
+
+    model = _model(name)
+    tensors = {k: w.contiguous() for k, w in model.state_dict().items()}
+    for i in range(BASE["num_hidden_layers"]):
+        at = f"model.layers.{i}.self_attn"
+        tensors |= {f"{at}.k_scale": torch.tensor([k_scale]),
+                    f"{at}.v_scale": torch.tensor([v_scale])}
+    model.config.quantization_config = {
+        "quant_method": "compressed-tensors", "format": "dense",
+        "config_groups": {}, "ignore": [], "kv_cache_scheme": {
+            "num_bits": 8, "type": "float", "strategy": "tensor",
+            "symmetric": True, "dynamic": False}}
+    model.config.save_pretrained(folder)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
 # --- Quantised checkpoints ----------------------------------------------------
 
 # Sizes that groups of 128 divide.

@@ -8,7 +8,7 @@ compiled model reads them as inputs: no layer calls Python.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from vllm.config import get_layers_from_vllm_config
@@ -17,6 +17,9 @@ from vllm.v1.attention.backend import AttentionImpl, AttentionMetadataBuilder
 from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
 
 from opgraft import ops
+
+# Caches of 8 bits by vLLM's names.
+FLOAT8 = {"fp8": "e4m3", "fp8_e4m3": "e4m3", "fp8_e5m2": "e5m2"}
 
 
 class Step:
@@ -107,6 +110,7 @@ class Impl(AttentionImpl[Any]):
         self.num_heads, self.head_size = num_heads, head_size
         self.num_kv_heads, self.scale = num_kv_heads, float(scale)
         self.kv_cache_dtype, self.sinks = kv_cache_dtype, sinks
+        self.float8 = FLOAT8.get(kv_cache_dtype)
         self.sliding_window = sliding_window
         self.window_left = -1 if sliding_window is None else sliding_window - 1
         self.soft_cap = float(logits_soft_cap or 0)
@@ -132,13 +136,22 @@ class Impl(AttentionImpl[Any]):
             return output
         # Two views [page, token, head, size] of head-major pages.
         k_cache, v_cache = kv_cache.transpose(1, 2).split(self.head_size, -1)
+        write, read = ops.reshape_and_cache, ops.batch_prefill_paged
+        scales: tuple[torch.Tensor, ...] = ()
+        kind = {}
+        if self.float8 is not None:
+            write = ops.reshape_and_cache_scaled
+            read = ops.batch_prefill_paged_scaled
+            # One of the layer, or one for each KV head.
+            scales = layer._k_scale.reshape(-1), layer._v_scale.reshape(-1)
+            kind = {"float8": self.float8}
         if key is not None and self.kv_sharing_target_layer_name is None:
-            ops.reshape_and_cache(key, value, k_cache, v_cache,
-                                  self.slots[:key.shape[0]])
-        found, lse = ops.batch_prefill_paged(
-            self.plan, query, k_cache, v_cache, self.pages,
+            write(key, value, k_cache, v_cache, self.slots[:key.shape[0]],
+                  *scales, **kind)
+        found, lse = read(
+            self.plan, query, k_cache, v_cache, self.pages, *scales,
             sm_scale=self.scale, logits_soft_cap=self.soft_cap,
-            split_bytes=self.split_bytes)
+            split_bytes=self.split_bytes, **kind)
         if self.sinks is not None:  # one more key of this logit and no value
             share = torch.sigmoid(lse * math.log(2) - self.sinks.float())
             found = (found * share[..., None]).to(found.dtype)
@@ -148,7 +161,6 @@ class Impl(AttentionImpl[Any]):
 
 class Backend(CPUAttentionBackend):
     forward_includes_kv_cache_update = True
-    supported_kv_cache_dtypes: ClassVar[list[Any]] = ["auto"]
 
     @staticmethod
     def get_impl_cls() -> type[Impl]:

@@ -10,7 +10,7 @@ from vllm.logger import init_logger
 from vllm.platforms.cpu import CpuPlatform
 
 logger = init_logger("vllm.opgraft")  # others than vllm's are not shown
-CACHES = ("auto", "float32", "float16", "bfloat16")
+FLOAT8 = ("fp8", "fp8_e4m3", "fp8_e5m2")  # caches of attention.py's
 HEAD_SIZE_MAX = 256
 
 
@@ -20,7 +20,8 @@ def _not_ours(c: Any) -> str:
         return "latent and sparse attention"
     if c.attn_type != "decoder":
         return f"attention of kind {c.attn_type}"
-    if (c.kv_cache_dtype or "auto") not in CACHES:
+    own = str(c.dtype).removeprefix("torch.")  # of keys and values
+    if (c.kv_cache_dtype or "auto") not in ("auto", own, *FLOAT8):
         return f"a cache of {c.kv_cache_dtype}"
     if c.head_size > HEAD_SIZE_MAX:
         return f"heads of {c.head_size}"

@@ -97,7 +97,9 @@ class Mixed(linear.MPLinearKernel):
 
 
 class Bytes(linear.Int8ScaledMMLinearKernel):
-    """Weights of int8. Activations keep 16 bits: their scales are not used."""
+    """Weights of int8. Where a checkpoint rounds each row of activations by its
+    own largest magnitude, so is it here; with scales of the checkpoint's or zero
+    points activations keep 16 bits."""
 
     @classmethod
     def is_supported(cls, compute_capability: int | None = None
@@ -111,6 +113,9 @@ class Bytes(linear.Int8ScaledMMLinearKernel):
     def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
         codes, scales = self._get_layer_params(layer)[:2]
         self.out = codes.shape[0]
+        is_by_row = (self.config.input_symmetric
+                     and not self.config.is_static_input_scheme)
+        self.x_bits = 8 if is_by_row else 16
         if not self.config.is_channelwise:
             scales = convert_to_channelwise(scales, layer.logical_widths)
         packed = ops.linear_int8_prepack(codes.data.contiguous(),
@@ -120,7 +125,8 @@ class Bytes(linear.Int8ScaledMMLinearKernel):
     def apply_weights(self, layer: torch.nn.Module, x: torch.Tensor,
                       bias: torch.Tensor | None = None) -> torch.Tensor:
         packed = getattr(layer, self.layer_param_names[0])
-        return ops.linear_int8(x, packed, bias, out_features=self.out)
+        return ops.linear_int8(x, packed, bias, out_features=self.out,
+                               x_bits=self.x_bits)
 
 
 def install() -> None:
