@@ -112,8 +112,9 @@ def compile(model: Any, **options: Any) -> Any:
     with these options: also those that `generate` makes, with any cache.
 
     The graph of a prompt and the graph of a token serve every length; another
-    size of the batch has two of its own. TypeError for anything but a model of transformers, ValueError where
-    its layers do not choose their attention by name.
+    size of the batch has two of its own. TypeError for anything but a model of
+    transformers, ValueError where its layers do not choose their attention by
+    name.
 
         >>> from transformers import LlamaConfig, LlamaForCausalLM
         >>> model = LlamaForCausalLM(LlamaConfig(
