@@ -199,27 +199,6 @@ static const char *half_place(const importer *m, int32_t i, placed *out) {
   return NULL;
 }
 
-// A half of an operand's last dim.
-static const char *half_place(const importer *m, int32_t i, placed *out) {
-  og_sizes *sizes = &m->graph->sizes;
-  const og_formula_part part = m->f->inputs[i].part;
-  const int32_t row = m->rank - 1;
-  int64_t half, all;
-  if (part == OG_FORMULA_EVEN || part == OG_FORMULA_ODD)
-    return "its rows are not in one run";
-  if (out->strides[row] != OG_SIZE_ONE ||
-      !og_size_get(sizes, m->space[row], &half) ||
-      !og_size_get(sizes, out->shape[row], &all) || all != 2 * half)
-    return "an operand's sizes are not known to be twice the rows'";
-  out->is_view = true;
-  out->shape[row] = m->space[row];
-  if (part == OG_FORMULA_SECOND &&
-      og_size_make(sizes, OG_SIZE_ADD, out->value.offset, m->space[row],
-                   &out->value.offset, NULL) != OG_OK)
-    return "its sizes overflow";
-  return NULL;
-}
-
 static bool fits(const importer *m, const og_value *v) {
   if (v->ndim > m->rank) return false;
   for (int32_t d = 0; d < v->ndim; ++d)
@@ -320,11 +299,9 @@ static const char *devices_wrong(const importer *m) {
 static const char *formula_wrong(importer *m) {
   const bool is_wide = m->f->wide_out != 0 ||
                        (m->f->space >= 0 && (m->f->wide_in >> m->f->space & 1));
-  const bool is_wide =
-      m->f->wide_out != 0 ||
-      (m->f->space >= 0 && (m->f->wide_in >> m->f->space & 1));
-  const char *reason = m->f->sums != 0 ? "it sums over rows"
-                       : is_wide       ? "it joins or reduces parts of rows"
+  const char *reason = m->f->sums != 0         ? "it sums over rows"
+                       : m->f->index_count > 0 ? "an index chooses its rows"
+                       : is_wide ? "it joins or reduces parts of rows"
                        : m->f->output_count > m->f->result_count
                            ? "it checks values"
                            : devices_wrong(m);
