@@ -45,9 +45,22 @@ What `opgraft check` can find, each kind with a broken example, what check print
 """
 
 
-def kinds() -> list[str]:
-    """In the order of the header."""
-    return re.findall(r'X\(\w+, "(\w+)",', HEADER.read_text())
+def kinds() -> dict[str, str]:
+    """What is to be done about each, in the order of the header."""
+    listed = HEADER.read_text().replace("\\\n", "")
+    return {kind: "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', fix)
+                          ).replace('\\"', '"')
+            for kind, fix in re.findall(
+                r'X\(\w+,\s*"(\w+)",\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)', listed)}
+
+
+def table(sections: dict[str, str]) -> str:
+    """Each kind with what is to be done, findings before notes."""
+    fixes = {kind: fix for kind, fix in kinds().items() if kind in sections}
+    notes = [k for k in fixes if "\n  note " in sections[k]]
+    rows = [f"| [{kind}](#{kind}){' (note)' * (kind in notes)} | {fixes[kind]} |"
+            for kind in [*(k for k in fixes if k not in notes), *notes]]
+    return "\n".join(["\n| Kind | What to do |", "|---|---|", *rows, ""])
 
 
 # --- The two forms of an example ---------------------------------------------
@@ -198,7 +211,8 @@ def write(made: dict[str, str]) -> None:
     new = {**now, **{kind: text for kind, text in made.items()
                      if kind not in now
                      or comparable(kind, now[kind]) != comparable(kind, text)}}
-    PAGE.write_text(HEAD + "".join(new[k] for k in kinds() if k in new))
+    PAGE.write_text(HEAD + table(new)
+                    + "".join(new[k] for k in kinds() if k in new))
 
 
 def main() -> int:
@@ -211,7 +225,7 @@ def main() -> int:
     program = shutil.which(options.opgraft)
     if program is None:
         parser.error(f"{options.opgraft}: there is no such program")
-    chosen = options.kinds or kinds()
+    chosen = options.kinds or list(kinds())
     with ThreadPoolExecutor(options.jobs) as pool:
         made = dict(zip(chosen, pool.map(lambda k: make(program, k), chosen)))
     failed = False
@@ -223,6 +237,9 @@ def main() -> int:
         write({kind: text for kind, (text, _) in made.items()})
         return int(failed)
     now = sections_of(PAGE.read_text())
+    if not PAGE.read_text().startswith(HEAD + table(now) + "\n##"):
+        failed = True
+        print("docs/findings.md: its table differs; run tools/findings.py")
     for kind, (text, _) in made.items():
         if comparable(kind, now.get(kind, "")) != comparable(kind, text):
             failed = True
