@@ -130,9 +130,10 @@ static void root_fix(const page *p, const og_root *root) {
               f != NULL ? f->class_ : advice.class_, 12,
               f != NULL ? f->status : "proposed");
   if (og_is_mended(root))
-    og_form_add(p->out, NULL, ": %t -> %t%s", f->before_ms * 1e6,
-                f->after_ms * 1e6,
-                f->after_ms > f->before_ms ? ", not faster" : "");
+    og_form_add(p->out, NULL, ": %t -> %t", f->before_ms * 1e6,
+                f->after_ms * 1e6);
+  if (og_is_mended(root) && f->after_ms > f->before_ms)
+    og_text_add(p->out, ", not faster");
   og_form_add(p->out, og_plain_add, "): %*s\n", p->width,
               f != NULL ? f->title : advice.text);
   if (f != NULL && !og_is_mended(root) && f->text[0] != '\0')
