@@ -80,7 +80,8 @@ def kthvalue(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_file_that_was_edited_since_it_was_imported(tmp_path: Path) -> None:
-    text = "def f(x):\n    print()\n    return x + 1\n"
+    text = ("import torch\ndef f(x):\n    torch._dynamo.graph_break()\n"
+            "    return x + 1\n")
     path = tmp_path / "edited_since.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location("edited_since", path)
