@@ -218,7 +218,7 @@ static bool is_scattered(const opgraft_graph *graph, const og_node *maker,
       out->first < 0 || strides->kind != OPGRAFT_ARG_LIST ||
       strides->count != whole->ndim ||
       !last_get(graph, &graph->values[out->x], &out->width) ||
-      out->first + out->width > out->all)
+      out->width > out->all - out->first)
     return false;
   for (int32_t d = 0; d < whole->ndim; ++d) {
     int64_t asked, own;
@@ -242,11 +242,14 @@ static bool view_find(const opgraft_graph *graph, const og_value *view,
   for (int32_t d = 0; d < view->ndim; ++d) {
     if (!og_size_get(&graph->sizes, view->shape[d], &size) || size < 1 ||
         !og_size_get(&graph->sizes, view->strides[d], &strides[d]) ||
-        strides[d] < 0)
+        strides[d] < 0 || strides[d] > INT64_MAX - p->all)
       return false;
     const int64_t rows = (strides[d] + p->all / 2) / p->all;
     const int64_t columns = strides[d] - rows * p->all;
-    *(columns < 0 ? &least : &most) += columns * (size - 1);
+    int64_t far, *end = columns < 0 ? &least : &most;
+    if (__builtin_mul_overflow(columns, size - 1, &far) ||
+        __builtin_add_overflow(*end, far, end))
+      return false;
     strides[d] = rows * p->width + columns;
   }
   return least >= 0 && most < p->width;
