@@ -245,15 +245,14 @@ def row_measure(form: str, m: int, threads: int, rounding: dict[str, bool],
         return
     harness.print_table(what, found, 1e6, "ms")
     least = {name: t.least for name, t in found.items()}
-    rivals = {name: least[name] for name in RIVALS if name in least}
     for own, which in (("opgraft", "rival"), (DYNAMIC, "rival with int8 rows")):
-        alike = {name: least[name] for name in rivals
-                 if rounding.get(name) is (own == DYNAMIC)
-                 or own == "opgraft" and m < ROWS_ALIKE}
+        alike = [name for name, rounds in rounding.items()
+                 if rounds == (own == DYNAMIC)
+                 or own == "opgraft" and m < ROWS_ALIKE]
         if alike:
-            best = min(alike, key=lambda name: alike[name])
+            best = min(alike, key=lambda name: least[name])
             goals.add(f"{what}: best {which} ({best}) / {own}",
-                      alike[best] / least[own], LEAD[form][m], at_most=False)
+                      least[best] / least[own], LEAD[form][m], at_most=False)
     goals.add(f"{what}: our bf16 / ours", least["bf16"] / least["opgraft"], 1,
               at_most=False)
     if m == 1:

@@ -185,9 +185,10 @@ static void row_print(const row *r, int64_t repeat, int64_t total) {
       total > 0 ? 100.0 * (double)r->time_ns / (double)total : 0;
   printf("%10.1f %6.1f %8.2f  %-24s", mean / 1000, share,
          mean > 0 ? (double)r->step.bytes / mean : 0, r->step.name);
-  const char *result = r->step.result;
-  printf(" %s%-*s", result != NULL ? "%" : "", result != NULL ? 12 : 13,
-         result != NULL ? result : "");
+  if (r->step.result != NULL)
+    printf(" %%%-12s", r->step.result);
+  else
+    printf(" %-13s", "");
   if (r->step.file != NULL) printf(" %s", r->step.file);
   if (r->step.line > 0) printf(":%d", (int)r->step.line);
   putchar('\n');

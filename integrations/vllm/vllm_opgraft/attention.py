@@ -18,8 +18,7 @@ from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
 
 from opgraft import ops
 
-# Caches of 8 bits by vLLM's names.
-FLOAT8 = {"fp8": "e4m3", "fp8_e4m3": "e4m3", "fp8_e5m2": "e5m2"}
+from .platform import FLOAT8
 
 
 class Step:

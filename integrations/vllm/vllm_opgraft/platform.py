@@ -10,7 +10,8 @@ from vllm.logger import init_logger
 from vllm.platforms.cpu import CpuPlatform
 
 logger = init_logger("vllm.opgraft")  # others than vllm's are not shown
-FLOAT8 = ("fp8", "fp8_e4m3", "fp8_e5m2")  # caches of attention.py's
+# Caches of 8 bits by vLLM's names, and what operators call them.
+FLOAT8 = {"fp8": "e4m3", "fp8_e4m3": "e4m3", "fp8_e5m2": "e5m2"}
 HEAD_SIZE_MAX = 256
 
 

@@ -319,7 +319,8 @@ def export(
 
     The arguments are those of torch.export.export. An operator that has no
     row stays in the file by its name: `opgraft run` names those that it
-    cannot run, and a warning those that were adopted. A model that writes to its own buffers cannot be exported.
+    cannot run, and a warning those that were adopted. A model that writes
+    to its own buffers cannot be exported.
     With `packed` the file has the packed forms of weights besides, for runs
     with the sizes of `args` and of this `precision`, as `opgraft pack` adds
     them: it is larger, and its first result comes sooner.
