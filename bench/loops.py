@@ -284,7 +284,7 @@ def encoded(name: str, sizes: Sizes) -> tuple[int, float, list[str]]:
         least = min(least, max((p["encode_ns"] / 1e3 for p in programs),
                                default=math.inf))
     slow = [p["reason"] for p in programs if p["by"] == "interpreter"]
-    apart = [f"{a['operator']}: {a['reason']}" for a in stats.apart]
+    apart = [f"{a['operator']}: {a['reason']}" for a in stats.unfused]
     return len(programs), least, slow + apart
 
 

@@ -138,10 +138,12 @@ class Region:
         if owner is not None:
             _compiled.setdefault(owner, []).append(compiled)
 
-    def _drop(self, dead: weakref.ref[Any]) -> None:
+    def _drop(self, dead: weakref.ref[Any],
+              regions: list[Region] = _regions) -> None:
+        # The interpreter's end takes a module's names before its objects.
         self._graphs = [kept for kept in self._graphs if kept[0] is not dead]
-        if not self._graphs and self in _regions:
-            _regions.remove(self)
+        if not self._graphs and self in regions:
+            regions.remove(self)
 
 
 def _source(meta: dict[str, Any]) -> tuple[str, int]:

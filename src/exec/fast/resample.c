@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resizing and averages over windows, in f32, of dense planes: sums of a row's
+// Resizing and averages over windows, of dense f32 planes: sums of a row's
 // elements over the taps of its height, then sums of these over the taps of its
-// width.
+// width, in double, since another order of summation may round where ATen's
+// does not. Where each element has one tap it is copied.
 
 #include <string.h>
 
@@ -15,8 +16,8 @@
 typedef struct taps {
   int64_t count, in, out;
   int32_t *at;
-  float *weight;  // NULL: all are 1
-  float *area;    // [out] that a sum is divided by; NULL: it is not
+  double *weight;  // NULL: all are 1
+  double *area;    // [out] that a sum is divided by; NULL: it is not
   // Of tap k: positions [begin, end) read one element after the other.
   int64_t *begin, *end;
 } taps;
@@ -24,119 +25,122 @@ typedef struct taps {
 typedef struct resample {
   og_operands io;
   taps dim[2];
-  float *rows;  // of each worker: in + 1 floats
+  double *scratch;  // of each worker: in + 1 sums of columns, out of elements
 } resample;
+
+static int64_t scratch_count(const resample *s) {
+  return s->dim[1].in + 1 + s->dim[1].out;
+}
 
 // --- Running -----------------------------------------------------------------
 
-OG_LOOP_BODY void run_add_body(int64_t n, const float *from, float weight,
-                               bool is_first, float *to) {
-  if (is_first)
-    for (int64_t i = 0; i < n; ++i) to[i] = from[i] * weight;
-  else
-    for (int64_t i = 0; i < n; ++i) to[i] += from[i] * weight;
+OG_LOOP_BODY void row_add_body(int64_t n, const float *from, double weight,
+                               double *to) {
+  for (int64_t i = 0; i < n; ++i) to[i] += from[i] * weight;
 }
-OG_LOOP(run_add,
-        (int64_t n, const float *from, float weight, bool is_first, float *to),
-        (n, from, weight, is_first, to))
+OG_LOOP(row_add, (int64_t n, const float *from, double weight, double *to),
+        (n, from, weight, to))
 
-OG_LOOP_BODY void run_weigh_body(int64_t n, const float *from,
-                                 const float *weight, bool is_first,
-                                 float *to) {
-  if (is_first)
-    for (int64_t i = 0; i < n; ++i) to[i] = from[i] * weight[i];
+OG_LOOP_BODY void run_add_body(int64_t n, const double *from,
+                               const double *weight, double *to) {
+  if (weight == NULL)
+    for (int64_t i = 0; i < n; ++i) to[i] += from[i];
   else
     for (int64_t i = 0; i < n; ++i) to[i] += from[i] * weight[i];
 }
-OG_LOOP(run_weigh,
-        (int64_t n, const float *from, const float *weight, bool is_first,
-         float *to),
-        (n, from, weight, is_first, to))
+OG_LOOP(run_add,
+        (int64_t n, const double *from, const double *weight, double *to),
+        (n, from, weight, to))
 
-OG_LOOP_BODY void run_divide_body(int64_t n, float area, const float *areas,
-                                  float *to) {
-  for (int64_t i = 0; i < n; ++i) to[i] /= area * areas[i];
+OG_LOOP_BODY void run_round_body(int64_t n, const double *from, double area,
+                                 const double *areas, float *to) {
+  if (areas == NULL)
+    for (int64_t i = 0; i < n; ++i) to[i] = (float)from[i];
+  else
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = (float)(from[i] / (area * areas[i]));
 }
-OG_LOOP(run_divide, (int64_t n, float area, const float *areas, float *to),
-        (n, area, areas, to))
+OG_LOOP(run_round,
+        (int64_t n, const double *from, double area, const double *areas,
+         float *to),
+        (n, from, area, areas, to))
 
-static void places_add(int64_t n, const float *from, const int32_t *at,
-                       const float *weight, bool is_first, float *to) {
-  if (weight == NULL && is_first)
-    for (int64_t i = 0; i < n; ++i) to[i] = from[at[i]];
-  else if (weight == NULL)
+static void places_add(int64_t n, const double *from, const int32_t *at,
+                       const double *weight, double *to) {
+  if (weight == NULL)
     for (int64_t i = 0; i < n; ++i) to[i] += from[at[i]];
-  else if (is_first)
-    for (int64_t i = 0; i < n; ++i) to[i] = from[at[i]] * weight[i];
   else
     for (int64_t i = 0; i < n; ++i) to[i] += from[at[i]] * weight[i];
 }
 
-static bool is_in(const taps *t, int64_t k, int64_t i) {
-  return t->at[k * t->out + i] < t->in;
-}
-
-// The rows that row `y` of the result reads, added up; a row itself where it is
-// the only one.
-static const float *rows_add(const resample *s, const float *plane, int64_t y,
-                             float *sums) {
+// The rows that row `y` of the result reads, added up.
+static void rows_add(const resample *s, const float *plane, int64_t y,
+                     double *sums) {
   const taps *t = &s->dim[0];
   const int64_t width = s->dim[1].in;
-  bool is_first = true;
-  if (t->count == 1 && t->weight == NULL && t->area == NULL)
-    return plane + t->at[y] * width;
+  memset(sums, 0, (size_t)(width + 1) * sizeof *sums);
   for (int64_t k = 0; k < t->count; ++k) {
-    if (!is_in(t, k, y)) continue;
-    run_add(width, plane + t->at[k * t->out + y] * width,
-            t->weight != NULL ? t->weight[k * t->out + y] : 1, is_first, sums);
-    is_first = false;
+    const int64_t i = k * t->out + y;
+    if (t->at[i] < t->in)
+      row_add(width, plane + t->at[i] * width,
+              t->weight != NULL ? t->weight[i] : 1, sums);
   }
-  if (is_first) memset(sums, 0, (size_t)width * sizeof *sums);
-  sums[width] = 0;
-  return sums;
 }
 
-static void columns_add(const taps *t, const float *sums, float *to) {
+static void columns_add(const taps *t, const double *sums, double *to) {
+  memset(to, 0, (size_t)t->out * sizeof *to);
   for (int64_t k = 0; k < t->count; ++k) {
     const int32_t *at = t->at + k * t->out;
-    const float *weight = t->weight != NULL ? t->weight + k * t->out : NULL;
+    const double *weight = t->weight != NULL ? t->weight + k * t->out : NULL;
     const int64_t begin = t->begin[k], end = t->end[k];
-    places_add(begin, sums, at, weight, k == 0, to);
-    if (weight == NULL)
-      run_add(end - begin, sums + at[begin], 1, k == 0, to + begin);
-    else
-      run_weigh(end - begin, sums + at[begin], weight + begin, k == 0,
-                to + begin);
+    places_add(begin, sums, at, weight, to);
+    run_add(end - begin, sums + at[begin],
+            weight != NULL ? weight + begin : NULL, to + begin);
     places_add(t->out - end, sums, at + end,
-               weight != NULL ? weight + end : NULL, k == 0, to + end);
+               weight != NULL ? weight + end : NULL, to + end);
   }
 }
 
-// Whether row y of the result is the one before.
-static bool is_repeated(const taps *t, int64_t y) {
-  return t->count == 1 && t->area == NULL && t->at[y] == t->at[y - 1];
-}
-
-static void share_rows(void *state, int64_t begin, int64_t end,
+static void share_sums(void *state, int64_t begin, int64_t end,
                        int32_t worker) {
   const resample *s = state;
   const taps *rows = &s->dim[0], *columns = &s->dim[1];
   const float *x = (const float *)(const void *)og_bytes(s->io.in[0]);
   float *y = (float *)(void *)og_bytes(s->io.out[0]);
+  double *sums = s->scratch + worker * scratch_count(s);
+  double *wide = sums + columns->in + 1;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t row = i % rows->out;
-    const float *plane = x + i / rows->out * rows->in * columns->in;
-    float *to = y + i * columns->out;
-    if (i > begin && row > 0 && is_repeated(rows, row)) {
-      memcpy(to, to - columns->out, (size_t)columns->out * sizeof *to);
-      continue;
-    }
-    columns_add(columns,
-                rows_add(s, plane, row, s->rows + worker * (columns->in + 1)),
-                to);
-    if (rows->area != NULL)
-      run_divide(columns->out, rows->area[row], columns->area, to);
+    rows_add(s, x + i / rows->out * rows->in * columns->in, row, sums);
+    columns_add(columns, sums, wide);
+    run_round(columns->out, wide, rows->area != NULL ? rows->area[row] : 1,
+              columns->area, y + i * columns->out);
   }
+}
+
+static void share_copies(void *state, int64_t begin, int64_t end,
+                         int32_t worker) {
+  const resample *s = state;
+  const taps *rows = &s->dim[0], *columns = &s->dim[1];
+  const float *x = (const float *)(const void *)og_bytes(s->io.in[0]);
+  float *y = (float *)(void *)og_bytes(s->io.out[0]);
+  (void)worker;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t row = i % rows->out;
+    const float *from =
+        x + (i / rows->out * rows->in + rows->at[row]) * columns->in;
+    float *to = y + i * columns->out;
+    if (i > begin && row > 0 && rows->at[row] == rows->at[row - 1])
+      memcpy(to, to - columns->out, (size_t)columns->out * sizeof *to);
+    else
+      for (int64_t c = 0; c < columns->out; ++c) to[c] = from[columns->at[c]];
+  }
+}
+
+// Each element has one tap, which is none of a window that is cut off.
+static bool is_copy(const resample *s) {
+  return s->dim[0].count == 1 && s->dim[1].count == 1 &&
+         s->dim[0].weight == NULL && s->dim[0].area == NULL;
 }
 
 static og_status run_resample(void *state, const og_run *run) {
@@ -145,7 +149,8 @@ static og_status run_resample(void *state, const og_run *run) {
   const int64_t work =
       columns->in * rows->count + columns->out * columns->count;
   return og_run_parallel(run, og_numel(s->io.out[0]) / columns->out,
-                         og_grain(OG_GRAIN_LIGHT, work), share_rows, state);
+                         og_grain(OG_GRAIN_LIGHT, work),
+                         is_copy(s) ? share_copies : share_sums, state);
 }
 
 // --- Preparation -------------------------------------------------------------
@@ -196,7 +201,7 @@ static bool upsample_taps(og_prep *prep, resample *s, og_status *out_status) {
       for (int64_t k = 0; k < t->count; ++k) {
         t->at[k * t->out + i] = (int32_t)of.taps[d][i].at[k];
         if (t->weight != NULL)
-          t->weight[k * t->out + i] = (float)of.taps[d][i].weight[k];
+          t->weight[k * t->out + i] = of.taps[d][i].weight[k];
       }
   }
   return *out_status == OG_OK;
@@ -230,7 +235,7 @@ static bool pool_taps(og_prep *prep, resample *s, og_status *out_status) {
     for (int64_t i = 0; i < t->out; ++i) {
       const og_window w = og_pool_window(&of, d, i);
       const int64_t own = counts != 0 ? w.span : w.end - w.begin;
-      t->area[i] = (float)(divisor == 0 ? own : d == 0 ? divisor : 1);
+      t->area[i] = (double)(divisor == 0 ? own : d == 0 ? divisor : 1);
       // Taps of equal numbers are neighbours where windows are cut off.
       const int64_t first =
           of.adaptive ? w.begin : i * of.stride[d] - of.padding[d];
@@ -257,8 +262,8 @@ og_status og_prepare_resample(og_prep *prep) {
     return status != OG_OK ? status : OG_UNSUPPORTED;
   runs_find(&s->dim[0]);
   runs_find(&s->dim[1]);
-  s->rows = og_prep_scratch(
-      prep, (size_t)(prep->executable->threads * (s->dim[1].in + 1)) *
-                sizeof *s->rows);
-  return s->rows != NULL ? OG_OK : OG_UNSUPPORTED;
+  s->scratch = og_prep_scratch(
+      prep, (size_t)(prep->executable->threads * scratch_count(s)) *
+                sizeof *s->scratch);
+  return s->scratch != NULL ? OG_OK : OG_UNSUPPORTED;
 }
