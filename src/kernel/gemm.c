@@ -5,20 +5,13 @@
 
 enum { QUAD = 4 };  // steps of int8
 
-// Of a panel's scales and zeros of groups.
-static size_t group_bytes(int64_t k, int element) {
-  const int each = og_has_zeros(element) ? 2 : 1;
-  return (size_t)(og_group_count(k, element) * each * OG_PANEL) *
-         sizeof(og_half);
-}
-
 size_t og_packed_bytes(int64_t n, int64_t k, int element) {
   const size_t panels = (size_t)((n + OG_PANEL - 1) / OG_PANEL);
   if (og_has_groups(element)) {
     const int64_t whole = og_group_count(k, element) * og_group_steps(element);
     return panels *
-           ((size_t)whole * OG_PANEL / (og_is_nibbles(element) ? 2 : 1) +
-            group_bytes(k, element));
+           (size_t)(whole * OG_PANEL / (og_is_nibbles(element) ? 2 : 1) +
+                    og_group_bytes(k, element));
   }
   const int64_t of = element == OG_I8 ? QUAD : 2;
   return panels * (size_t)((k + of - 1) / of * of * OG_PANEL) *
@@ -38,7 +31,7 @@ int og_gemm_codes_pack(const og_gemm_codes *codes, const og_gemm_narrow *to) {
 int64_t og_gemm_row_bytes(int64_t k) {
   enum { SPAN = 32, LINE = 64 };
   const int64_t spans = (k + SPAN - 1) / SPAN;
-  return ((2 * SPAN + 4) * spans + 4 + LINE - 1) / LINE * LINE;
+  return ((2 * SPAN + 4) * spans + 8 + LINE - 1) / LINE * LINE;
 }
 
 // --- Choice

@@ -154,11 +154,19 @@ void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
 // columns [k][16] of their own type, bf16 in pairs of steps [k / 2][16][2],
 // 8 bits in quads [k / 4][16][4], int8 as bytes that are 128 more; 4 bits in
 // pairs of quads [k / 8][16][4], int4 8 more, the first in the low halves of
-// bytes. Behind them stands what a panel's groups have, f16: scales
+// bytes. A panel begins with what its groups have, f16: scales
 // [k / group][16], or with zeros [k / group][2][16], the second what is added
-// to a code less 8, or less 128, before it is scaled. K and N are padded to 2,
-// of int8 4, of groups a whole one, and 16.
+// to a code less 8, or less 128, before it is scaled; memory gives half as much
+// where a panel is not read from its first byte to its last. K and N are padded
+// to 2, of int8 4, of groups a whole one, and 16.
 enum { OG_PANEL = 16 };
+// Of what a panel's groups have, in whole lines.
+static inline int64_t og_group_bytes(int64_t k, int element) {
+  enum { LINE = 64 };
+  if (!og_has_groups(element)) return 0;
+  const int64_t each = (og_has_zeros(element) ? 2 : 1) * 2 * OG_PANEL;
+  return (og_group_count(k, element) * each + LINE - 1) / LINE * LINE;
+}
 size_t og_packed_bytes(int64_t n, int64_t k, int element);
 
 enum { OG_GEMM_PART_ROWS = 128 };  // of what og_epilogue.tile gets, at most

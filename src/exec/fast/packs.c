@@ -216,8 +216,8 @@ static og_status constant_pack(og_prep *prep, const og_packing *what,
 // gets another name (docs/graph-file.md). Those of types follow in their order.
 static const char *const forms[] = {
     "f32-winograd2",  "f32-panels16",   "bf16-pairs16",   "f16-panels16",
-    "i8-quads16",     "i4f16-groups32", "i4f16-groups64", "i4f16-groups128",
-    "u4f16-groups32", "u4f16-groups64", "u4f16-groups128"};
+    "i8-quads16",     "f16i4-groups32", "f16i4-groups64", "f16i4-groups128",
+    "f16u4-groups32", "f16u4-groups64", "f16u4-groups128"};
 static const char *form_of(const og_packing *what) {
   if (what->is_winograd) return forms[0];
   return forms[1 + (what->narrow ? what->narrow : og_panels_type(&what->of))];

@@ -137,6 +137,37 @@ static void share_copies(void *state, int64_t begin, int64_t end,
   }
 }
 
+enum { PARTS = 8 };
+OG_LOOP_BODY void plane_add_body(int64_t n, const float *from, double *sums) {
+  for (int64_t i = 0; i + PARTS <= n; i += PARTS)
+    for (int j = 0; j < PARTS; ++j) sums[j] += from[i + j];
+  for (int64_t i = n / PARTS * PARTS; i < n; ++i) sums[0] += from[i];
+}
+OG_LOOP(plane_add, (int64_t n, const float *from, double *sums),
+        (n, from, sums))
+
+static void share_planes(void *state, int64_t begin, int64_t end,
+                         int32_t worker) {
+  const resample *s = state;
+  const taps *rows = &s->dim[0], *columns = &s->dim[1];
+  const int64_t n = rows->in * columns->in;
+  const float *x = (const float *)(const void *)og_bytes(s->io.in[0]);
+  float *y = (float *)(void *)og_bytes(s->io.out[0]);
+  (void)worker;
+  for (int64_t i = begin; i < end; ++i) {
+    double sums[PARTS] = {0}, sum = 0;
+    plane_add(n, x + i * n, sums);
+    for (int j = 0; j < PARTS; ++j) sum += sums[j];
+    y[i] = (float)(sum / (rows->area[0] * columns->area[0]));
+  }
+}
+
+// All of a dim is one window.
+static bool is_whole(const taps *t) {
+  return t->out == 1 && t->area != NULL && t->count == t->in && t->at[0] == 0 &&
+         t->at[t->count - 1] == t->in - 1;
+}
+
 // Each element has one tap, which is none of a window that is cut off.
 static bool is_copy(const resample *s) {
   return s->dim[0].count == 1 && s->dim[1].count == 1 &&
@@ -150,7 +181,10 @@ static og_status run_resample(void *state, const og_run *run) {
       columns->in * rows->count + columns->out * columns->count;
   return og_run_parallel(run, og_numel(s->io.out[0]) / columns->out,
                          og_grain(OG_GRAIN_LIGHT, work),
-                         is_copy(s) ? share_copies : share_sums, state);
+                         is_copy(s)                            ? share_copies
+                         : is_whole(rows) && is_whole(columns) ? share_planes
+                                                               : share_sums,
+                         state);
 }
 
 // --- Preparation -------------------------------------------------------------

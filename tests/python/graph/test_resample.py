@@ -54,6 +54,8 @@ def averaged(seed: int) -> tuple[str, Any]:
     if r.random() < 0.3:
         size = r.randint(2, 9), r.randint(2, 30)
         return "adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, size)
+    if r.random() < 0.2:
+        return "avg_pool2d", lambda x: F.avg_pool2d(x, x.shape[2:])
     kernel = r.randint(1, 6), r.randint(1, 6)
     given: dict[str, Any] = {
         "stride": (r.randint(1, 3), r.randint(1, 3)),
