@@ -14,6 +14,9 @@ enum {
   OWN_ROWS = 64,
   OWN_BYTES = 16 << 20,
   FEW_ROWS = 6,  // which the kernel runs over several panels at once
+  // Columns of a task of few rows, at most. One row and 64 columns of int4 are
+  // over in 2 us, of which its making shows.
+  FEW_COLUMNS = 8 * OG_CUT_COLUMNS,
   // Multiply-adds of a task whose weights are packed, where it can be so small:
   // at the end of a loop the workers wait for the last one.
   TASK_PRODUCTS = 2 * OG_GRAIN_PRODUCTS,
@@ -138,18 +141,26 @@ static bool is_coarse(const og_contraction *of, int64_t wanted,
          (cut->row_tasks == 1 && task_products(of, cut) > TASK_PRODUCTS);
 }
 
+// Of a task of few rows.
+static int64_t few_columns(const og_contraction *of, int64_t tasks) {
+  const int64_t each = of->n / tasks / OG_CUT_COLUMNS * OG_CUT_COLUMNS;
+  return each < OG_CUT_COLUMNS ? OG_CUT_COLUMNS
+         : each > FEW_COLUMNS  ? FEW_COLUMNS
+                               : each;
+}
+
 // Weights that are packed are read once where columns alone are cut.
 og_matmul_cut og_cut_packed(const og_contraction *of, int element,
                             int32_t workers) {
   const int64_t tasks = workers > 1 ? workers * TASKS_PER_WORKER : 1;
   const int64_t tile = og_gemm(element)->tile_columns;
-  const int64_t least = of->m <= FEW_ROWS ? OG_CUT_COLUMNS
-                        : tile > OG_PANEL ? tile
-                                          : OG_PANEL;
+  const bool is_few = of->m <= FEW_ROWS;
+  const int64_t most = is_few ? few_columns(of, tasks) : OG_CUT_COLUMNS;
+  const int64_t least = is_few ? most : tile > OG_PANEL ? tile : OG_PANEL;
   og_matmul_cut cut = {0};
   if (own_cut(of, element, workers, least, &cut)) return cut;
   rows_cut(of, of->m / TASK_ROWS, &cut);
-  columns_cut(of, OG_CUT_COLUMNS, &cut);
+  columns_cut(of, most, &cut);
   while (cut.columns > least && is_coarse(of, tasks, &cut))
     columns_cut(of, cut.columns / 2, &cut);
   const og_matmul_cut apart = og_cut_apart(of, tasks);
