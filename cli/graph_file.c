@@ -19,7 +19,8 @@ static bool module_link(opgraft_graph *graph, const char *path) {
   opgraft_error error;
   if (!cli_module_open(path, &module)) return false;
   // The graph keeps what it needs of the module.
-  const og_status status = opgraft_graph_link(graph, module.module, &error);
+  const og_status status =
+      opgraft_graph_add_module(graph, module.module, &error);
   cli_module_close(&module);
   if (status != OG_OK) cli_library_error(&error);
   return status == OG_OK;

@@ -44,10 +44,6 @@ OPGRAFT_API og_status opgraft_graph_open(const char *path,
 OPGRAFT_API og_status opgraft_executable_save(opgraft_executable *executable,
                                               const char *path,
                                               opgraft_error *error);
-// opgraft_graph_add_module by its name for graphs that were read.
-OPGRAFT_API og_status opgraft_graph_link(opgraft_graph *graph,
-                                         opgraft_module *module,
-                                         opgraft_error *error);
 
 // A failing call for somebody else to look at: the inputs as
 // FOLDER/input-N.npy (integers in the command only), and FOLDER/run.txt with

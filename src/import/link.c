@@ -90,8 +90,3 @@ og_status opgraft_graph_add_module(opgraft_graph *graph, opgraft_module *module,
   }
   return OG_OK;
 }
-
-og_status opgraft_graph_link(opgraft_graph *graph, opgraft_module *module,
-                             opgraft_error *error) {
-  return opgraft_graph_add_module(graph, module, error);
-}

@@ -139,7 +139,8 @@ static og_status setup_read(setup *s, opgraft_error *error) {
   og_status status = opgraft_module_make(&made, &s->module, error);
   if (status == OG_OK)
     status = opgraft_graph_parse(text, sizeof text - 1, &s->graph, error);
-  if (status == OG_OK) status = opgraft_graph_link(s->graph, s->module, error);
+  if (status == OG_OK)
+    status = opgraft_graph_add_module(s->graph, s->module, error);
   return status;
 }
 

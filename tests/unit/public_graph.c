@@ -221,10 +221,7 @@ static const og_module record = {.struct_size = sizeof record,
                                  .op_count = 1,
                                  .op_size = sizeof(og_op)};
 
-typedef og_status module_adder(opgraft_graph *, opgraft_module *,
-                               opgraft_error *);
-
-static void linked_by(module_adder *add) {
+TEST(a_module_is_added_to_a_graph_that_was_read) {
   static const char reads[] =
       "graph reads(%x: f32[2]) {\n"
       "  %y: f32[2] = foreign \"linked.twice.default\"(%x)\n"
@@ -241,9 +238,9 @@ static void linked_by(module_adder *add) {
   REQUIRE(opgraft_module_wrap(&record, &module, &s.error) == OG_OK);
   REQUIRE(opgraft_graph_parse(reads, sizeof reads - 1, &s.graph, &s.error) ==
           OG_OK);
-  REQUIRE(add(s.graph, module, &s.error) == OG_OK);
+  REQUIRE(opgraft_graph_add_module(s.graph, module, &s.error) == OG_OK);
   REQUIRE(finished(&s));
-  CHECK(add(s.graph, module, &s.error) == OG_INVALID);
+  CHECK(opgraft_graph_add_module(s.graph, module, &s.error) == OG_INVALID);
   CHECK(strstr(s.error.text, "is finished; nothing can be added") != NULL);
   REQUIRE(opgraft_executable_begin(s.executable, in, NULL, 1, &call,
                                    &s.error) == OG_OK);
@@ -253,14 +250,6 @@ static void linked_by(module_adder *add) {
 done:
   setup_free(&s);
   if (module != NULL) opgraft_module_release(module);
-}
-
-TEST(a_module_is_linked_to_a_graph_that_was_read) {
-  linked_by(opgraft_graph_link);
-}
-
-TEST(a_module_is_added_to_a_graph_that_was_read) {
-  linked_by(opgraft_graph_add_module);
 }
 
 TEST(precisions_that_exclude_each_other) {
@@ -299,6 +288,5 @@ TEST(precisions_that_exclude_each_other) {
 TEST_MAIN("public_graph", CASE(a_graph_is_built_looked_at_and_profiled),
           CASE(rows_have_names), CASE(strides_that_inputs_must_have),
           CASE(values_are_on_devices),
-          CASE(a_module_is_linked_to_a_graph_that_was_read),
           CASE(a_module_is_added_to_a_graph_that_was_read),
           CASE(precisions_that_exclude_each_other))

@@ -133,7 +133,7 @@ static int modules_link(opgraft_graph *graph, PyObject *modules) {
   for (Py_ssize_t m = 0; m < PyTuple_Size(modules); ++m) {
     opgraft_module *module = module_get(PyTuple_GetItem(modules, m));
     if (module == NULL) return -1;
-    if (opgraft_graph_link(graph, module, &error) == OG_OK) continue;
+    if (opgraft_graph_add_module(graph, module, &error) == OG_OK) continue;
     error_raise(&error);
     return -1;
   }
