@@ -9,22 +9,16 @@
 #include "torch/adopt/adopt_c.h"
 #include "torch/adopt/adopt_python.h"
 #include "torch/base/guard.h"
-#include "torch/base/library.h"
 #include "torch/base/module.h"
 #include "torch/base/params.h"
 #include "torch/base/pool.h"
-#include "torch/base/sample.h"
 #include "torch/base/threads.h"
 #include "torch/base/types.h"
-#include "torch/call/boxed.h"
-#include "torch/call/check.h"
 #include "torch/call/fast.h"
 #include "torch/device/device.h"
-#include "torch/gguf/gguf.h"
 #include "torch/graph/captured.h"
 #include "torch/graph/compiled.h"
 #include "torch/graph/frozen.h"
-#include "torch/graph/opened.h"
 #include "torch/graph/recipe.h"
 
 // --- Operators ---------------------------------------------------------------
@@ -243,74 +237,14 @@ static PyObject *settle(PyObject *self, PyObject *none) {
 static PyMethodDef methods[] = {
     {"setup", setup, METH_VARARGS, "Finds torch's C functions."},
     {"symbols", symbols, METH_NOARGS, "(name, found, published) of each."},
-    {"load", module_load, METH_VARARGS, "Loads a shared object."},
-    {"module_info", module_info, METH_O, "(name, hash, descriptions)."},
-    {"derive", module_derive, METH_VARARGS, "A module of a derivative."},
-    {"module_unload", module_unload, METH_O, "Releases a module."},
     {"op_new", op_new, METH_VARARGS, "An operator, for calls and kernels."},
     {"op_bind", op_bind, METH_VARARGS, "The builtin of an operator."},
-    {"check_written", check_written_call, METH_VARARGS,
-     "Whether a described call writes memory that it must not."},
-    {"op_infer", infer_call, METH_VARARGS, "Sizes, by the C callback."},
     {"op_roads", op_roads, METH_VARARGS, "Where refused calls go."},
-    {"adopt", adopt_make, METH_VARARGS, "A module of others' functions."},
-    {"module_check", module_check, METH_VARARGS, "The verifier's report."},
-    {"library_open", library_open, METH_O, "A C library, kept mapped."},
-    {"library_find", library_find, METH_VARARGS, "A symbol's address."},
-    {"boxed_register", boxed_register, METH_VARARGS, "A dispatcher kernel."},
     {"memory_settle", settle, METH_NOARGS, "Free memory to the system."},
     {"graph_rows", graph_rows, METH_NOARGS, "What the importer knows."},
-    {"recipe_new", recipe_new, METH_VARARGS, "How an operator is called."},
-    {"graph_compile", graph_compile, METH_VARARGS,
-     "An FX graph as a callable."},
-    {"graph_export", graph_export, METH_VARARGS, "A graph as a file."},
-    {"graph_open", graph_open, METH_VARARGS, "A graph file as a callable."},
-    {"gguf_read", gguf_read, METH_VARARGS, "A mapped file's header."},
-    {"frozen_new", frozen_new, METH_VARARGS, "A graph behind guards."},
-    {"sample_call", sample_call, METH_VARARGS, "A call to try it with."},
-    {"device_load", device_load, METH_VARARGS, "A device's driver."},
-    {"device_close", device_close, METH_O, "A driver that is not used."},
-    {"device_is_forked", device_is_forked, METH_NOARGS, "In a fork's child."},
-    {"device_info", device_info, METH_O, "What a driver is, and lacks."},
-    {"device_empty", device_empty, METH_VARARGS, "A tensor on a device."},
-    {"device_copy", device_copy, METH_VARARGS, "Bytes to, from or on it."},
-    {"device_stats", device_stats, METH_VARARGS, "Its memory, counted."},
-    {"device_reports", device_reports, METH_O, "What a driver reported."},
-    {"device_trim", device_trim, METH_O, "Kept memory to the driver."},
-    {"device_stream", device_stream, METH_VARARGS, "A new stream."},
-    {"device_stream_number", device_stream_number, METH_O, "Torch's name."},
-    {"device_stream_current", device_stream_current, METH_O, "In a thread."},
-    {"device_stream_exchange", device_stream_exchange, METH_VARARGS,
-     "Another current stream."},
-    {"device_synchronize", device_synchronize, METH_VARARGS,
-     "Waits for all streams."},
-    {"device_current", device_current_get, METH_NOARGS, "In a thread."},
-    {"device_current_set", device_current_put, METH_O, "In a thread."},
-    {"device_register", device_register, METH_VARARGS,
-     "A device for torch's C++."},
-    {"device_streams", device_streams, METH_VARARGS,
-     "Who names the current stream."},
-    {"device_stream_wait", device_stream_wait, METH_VARARGS,
-     "Waits for a stream."},
-    {"device_stream_record", device_stream_record, METH_VARARGS,
-     "A stream uses memory."},
-    {"device_event", device_event, METH_VARARGS, "A new event."},
-    {"device_event_record", device_event_record, METH_VARARGS,
-     "Behind a stream's work."},
-    {"device_event_wait", device_event_wait, METH_VARARGS,
-     "A stream waits for it."},
-    {"device_event_synchronize", device_event_synchronize, METH_VARARGS,
-     "The host waits for it."},
-    {"device_event_elapsed", device_event_elapsed, METH_VARARGS,
-     "Time between two."},
-    {"captured_new", captured_new, METH_VARARGS,
-     "A graph on CUDA, without captures."},
-    {"captured_storage", captured_storage, METH_O,
-     "A tensor's storage, and its users."},
-    {"guard_setup", guard_setup, METH_VARARGS, "What the guard asks."},
-    {"guard_learn", guard_learn, METH_VARARGS, "The guard's self-test."},
-    {"guard_forget", guard_forget, METH_NOARGS, "Published calls only."},
-    {"guard_state", guard_state, METH_NOARGS, "What the self-test found."},
+#define METHOD(name, flags, text) {#name, name, flags, text},
+#include "torch/base/methods.def"
+#undef METHOD
     {NULL, NULL, 0, NULL},
 };
 

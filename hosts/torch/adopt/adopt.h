@@ -35,7 +35,6 @@ struct adopt_kind {
 
 extern const adopt_kind adopt_python, adopt_c, adopt_tvm;
 
-PyObject *adopt_make(PyObject *self, PyObject *arguments);
 // The Python callable behind an operator; NULL where there is none.
 const adopted *adopt_find(const opgraft_op *op);
 

@@ -58,9 +58,4 @@ bool guard_can_wrap(void);
 // not find it.
 tensor_handle guard_handle(PyObject *tensor);
 
-PyObject *guard_setup(PyObject *self, PyObject *arguments);
-PyObject *guard_learn(PyObject *self, PyObject *arguments);
-PyObject *guard_forget(PyObject *self, PyObject *arguments);
-PyObject *guard_state(PyObject *self, PyObject *arguments);
-
 #endif  // OG_TORCH_GUARD_H

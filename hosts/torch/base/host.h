@@ -77,4 +77,11 @@ static inline bool fresh_is_list(const host_op *op, int32_t fresh) {
   return false;
 }
 
+// --- The functions of opgraft._C, but for those of extension.c
+
+#define METHOD(name, flags, text) \
+  PyObject *name(PyObject *self, PyObject *arguments);
+#include "torch/base/methods.def"
+#undef METHOD
+
 #endif  // OG_TORCH_HOST_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared libraries whose functions are adopted, as capsules.
 
-#include "torch/base/library.h"
+#include "torch/base/host.h"
 
 #include <dlfcn.h>
 

@@ -13,9 +13,4 @@ PyObject *module_capsule_new(opgraft_module *module);
 // Borrowed; NULL with an exception set where it is another capsule.
 opgraft_module *module_get(PyObject *capsule);
 
-PyObject *module_load(PyObject *self, PyObject *arguments);
-PyObject *module_derive(PyObject *self, PyObject *arguments);
-PyObject *module_info(PyObject *self, PyObject *capsule);
-PyObject *module_unload(PyObject *self, PyObject *capsule);
-
 #endif  // OG_TORCH_MODULE_H

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sampled calls as Python objects: what check_torch runs through PyTorch.
 
-#include "torch/base/sample.h"
+#include "torch/base/host.h"
 
 #include <opgraft/sample.h>
 
 #include "torch/base/attr.h"
-#include "torch/base/host.h"
 
 // (dtype name or (code, bits), sizes, bytes), row-major; None where absent.
 static PyObject *tensor_object(const og_tensor *tensor) {

@@ -12,14 +12,13 @@
 // away. The registration and each call hold the slot; who leaves last drops
 // the operator.
 
-#include "torch/call/boxed.h"
+#include "torch/base/host.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "torch/base/cuda.h"
-#include "torch/base/host.h"
 #include "torch/base/raised.h"
 #include "torch/base/threads.h"
 #include "torch/base/types.h"
@@ -557,8 +556,9 @@ static void capsule_end(PyObject *capsule) {
   registration_end(PyCapsule_GetPointer(capsule, "opgraft.registration"));
 }
 
-// boxed_register(op, namespace, name, key) -> a capsule, and dropping it takes
-// the kernel away again; or None where the pool is empty.
+// boxed_register(op, namespace, name, key): registers the operator with the
+// dispatcher -> a capsule, and dropping it takes the kernel away again; or None
+// where the pool is empty.
 PyObject *boxed_register(PyObject *self, PyObject *arguments) {
   (void)self;
   PyObject *object;

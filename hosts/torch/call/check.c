@@ -4,7 +4,7 @@
 // Invariant: the interpreter lock is held only where Python is called: by the
 // parent in the callbacks and around a fork, by the child in each run.
 
-#include "torch/call/check.h"
+#include "torch/base/host.h"
 
 #include <opgraft/check.h>
 #include <stdlib.h>

@@ -42,7 +42,7 @@ typedef struct fast_state {
   int32_t float_used;
   bool has_out;
   bool is_guarded;                     // only plain tensors are taken
-  bool is_described;                   // there are no tensors: see infer_call
+  bool is_described;                   // there are no tensors: see op_infer
   bool takes_device;                   // and those of a device
   PyObject *wrapped[OPGRAFT_OUT_MAX];  // fresh results, owned
 } fast_state;
@@ -642,7 +642,7 @@ static PyObject *raw_refuse(const host_op *op) {
 
 // infer(operator, values): the sizes of each fresh result of a call whose
 // tensors are described, for a rule that only C can evaluate.
-PyObject *infer_call(PyObject *self, PyObject *arguments) {
+PyObject *op_infer(PyObject *self, PyObject *arguments) {
   (void)self;
   PyObject *object, *values, *out = NULL;
   fast_state state;
@@ -686,7 +686,7 @@ static bool described_read(const host_op *op, fast_state *state,
 
 // check_written(operator, values, outs): raises where a call whose tensors are
 // described, with addresses, writes memory that it must not.
-PyObject *check_written_call(PyObject *self, PyObject *arguments) {
+PyObject *check_written(PyObject *self, PyObject *arguments) {
   (void)self;
   PyObject *object, *values, *outs;
   fast_state state;

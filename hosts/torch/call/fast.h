@@ -9,7 +9,5 @@
 // The builtin of an operator.
 PyObject *fast_call(PyObject *self, PyObject *const *arguments,
                     Py_ssize_t count, PyObject *keywords);
-PyObject *infer_call(PyObject *self, PyObject *arguments);
-PyObject *check_written_call(PyObject *self, PyObject *arguments);
 
 #endif  // OG_TORCH_FAST_H

@@ -322,7 +322,7 @@ static PyObject *memory_make(host_device *device, og_tensor *like) {
   return made;
 }
 
-PyObject *device_tensor(og_tensor *like) {
+static PyObject *device_tensor(og_tensor *like) {
   if (loaded == NULL || atomic_load(&is_forked)) {
     PyErr_SetString(PyExc_RuntimeError,
                     "a result lies on a device that this process has not "

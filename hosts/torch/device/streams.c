@@ -217,14 +217,14 @@ PyObject *device_stream_record(PyObject *self, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-// device_current() -> the index of this thread's current device
+// device_current_get() -> the index of this thread's current device
 PyObject *device_current_get(PyObject *self, PyObject *none) {
   (void)self;
   (void)none;
   return PyLong_FromLong(device_current());
 }
 
-// device_current_set(index)
+// device_current_put(index)
 PyObject *device_current_put(PyObject *self, PyObject *index) {
   (void)self;
   const long value = PyLong_AsLong(index);

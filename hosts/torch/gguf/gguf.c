@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GGUF file's header as Python objects.
 
-#include "torch/gguf/gguf.h"
+#include "torch/base/types.h"
 
 #include <string.h>
 
@@ -104,6 +104,8 @@ static int header_read(gguf_reader *r, PyObject *fields, PyObject *tensors) {
   return 1;
 }
 
+// gguf_read(address, bytes): of a mapped file, ({field: value}, [(name, type,
+// shape, offset, bytes)] of the tensors). ValueError says what is wrong.
 PyObject *gguf_read(PyObject *self, PyObject *arguments) {
   (void)self;
   Py_ssize_t address, bytes;

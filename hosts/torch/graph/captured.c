@@ -18,6 +18,7 @@
 
 #include "torch/base/tensor.h"
 #include "torch/graph/capture.h"
+#include "torch/graph/compiled.h"
 
 enum { DEVICES_MAX = 64, ARGS_ON_STACK = 32, FEW_COPIES = 2 };
 
@@ -609,12 +610,6 @@ PyObject *captured_new(PyObject *module, PyObject *arguments) {
   return (PyObject *)(void *)self;
 }
 
-static PyObject *captured_boxed(PyObject *object, void *none) {
-  (void)object;
-  (void)none;
-  Py_RETURN_TRUE;
-}
-
 static PyObject *captured_count(PyObject *object, void *none) {
   (void)none;
   return PyLong_FromLong(((captured *)(void *)object)->argument_count);
@@ -631,7 +626,7 @@ static PyMethodDef captured_methods[] = {
 };
 
 static PyGetSetDef captured_getset[] = {
-    {"_boxed_call", captured_boxed, NULL, "It takes one list.", NULL},
+    {"_boxed_call", graph_is_boxed, NULL, "It takes one list.", NULL},
     {"argument_count", captured_count, NULL, "In that list.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -7,7 +7,5 @@
 #include "torch/base/host.h"
 
 int captured_setup(PyObject *module);
-PyObject *captured_storage(PyObject *self, PyObject *tensor);
-PyObject *captured_new(PyObject *self, PyObject *arguments);
 
 #endif  // OG_TORCH_CAPTURED_H

@@ -819,7 +819,7 @@ static PyObject *compiled_plan(PyObject *object, PyObject *sizes) {
   Py_RETURN_NONE;
 }
 
-static PyObject *compiled_boxed(PyObject *object, void *none) {
+PyObject *graph_is_boxed(PyObject *object, void *none) {
   (void)object;
   (void)none;
   Py_RETURN_TRUE;
@@ -849,7 +849,7 @@ static PyMethodDef compiled_methods[] = {
 };
 
 static PyGetSetDef compiled_getset[] = {
-    {"_boxed_call", compiled_boxed, NULL, "It takes one list.", NULL},
+    {"_boxed_call", graph_is_boxed, NULL, "It takes one list.", NULL},
     {"argument_count", compiled_count, NULL, "In that list.", NULL},
     {"in_python", compiled_in_python, NULL, "Operators that Python runs.",
      NULL},

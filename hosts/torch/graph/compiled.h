@@ -11,7 +11,8 @@
 
 extern PyTypeObject *compiled_type;
 int compiled_setup(void);
-PyObject *graph_compile(PyObject *self, PyObject *arguments);
+// True: what torch asks of a callable that takes all arguments in one list.
+PyObject *graph_is_boxed(PyObject *object, void *none);
 // A callable of a graph that the engine runs by itself, whose arguments are its
 // inputs; takes the graph over, also where it fails. `flags`: OPGRAFT_OPTION_*.
 PyObject *compiled_of(opgraft_graph *graph, uint32_t flags, PyObject *resolve,

@@ -18,7 +18,6 @@
 #include "torch/base/tensor.h"
 #include "torch/graph/compiled.h"
 #include "torch/graph/constant.h"
-#include "torch/graph/node.h"
 #include "torch/graph/walk.h"
 
 PyTypeObject *frozen_type;

@@ -8,6 +8,5 @@
 
 extern PyTypeObject *frozen_type;
 int frozen_setup(void);
-PyObject *frozen_new(PyObject *self, PyObject *arguments);
 
 #endif  // OG_TORCH_FROZEN_H

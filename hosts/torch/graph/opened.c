@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graph files from Python: written, packed, opened.
 
-#include "torch/graph/opened.h"
+#include "torch/base/host.h"
 
 #include <opgraft/graph_file.h>
 #include <stdlib.h>

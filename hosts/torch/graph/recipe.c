@@ -69,6 +69,9 @@ static int recipe_fill(recipe *r, PyObject *params, PyObject *results) {
   return 0;
 }
 
+// recipe_new(name, overload, overload with .out arguments or None, name of the
+// operator that writes its first argument instead or None, params, out count,
+// is_list of each result)
 PyObject *recipe_new(PyObject *self, PyObject *arguments) {
   (void)self;
   const char *name, *overload, *out_overload, *inplace_name;

@@ -45,10 +45,6 @@ typedef struct recipe {
   pool memory;
 } recipe;
 
-// recipe_new(name, overload, overload with .out arguments or None, name of the
-// operator that writes its first argument instead or None, params, out count,
-// is_list of each result)
-PyObject *recipe_new(PyObject *self, PyObject *arguments);
 const recipe *recipe_get(PyObject *capsule);
 
 // A tensor of the node as a handle, made anew when its data moved.

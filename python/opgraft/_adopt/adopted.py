@@ -85,7 +85,7 @@ def _find(space: str, name: str, kind: str, digest: str) -> Any:
 def describe(fields: list[Fields]) -> list[Description]:
     """The declarations as the C library reads them; RuntimeError with its
     sentence where they are wrong."""
-    handle = _C.adopt("declared", "", [(f,) for f in fields])
+    handle = _C.adopt_make("declared", "", [(f,) for f in fields])
     return [Description(text) for text in _C.module_info(handle)[2]]
 
 
@@ -104,7 +104,7 @@ def make(
     texts = repr([sorted(f.items()) for f, _, _ in operators])
     digest = hashlib.sha256(f"{space}{texts}{key}".encode()).hexdigest()
     origins = {d.name: o for d, (_, _, o) in zip(described, operators)}
-    handle = _C.adopt(space, digest, [
+    handle = _C.adopt_make(space, digest, [
         (fields, kind, payload)
         for (fields, _, _), (kind, payload) in zip(operators, payloads)
     ])

@@ -54,9 +54,9 @@ def _set_index(index: int) -> None:
 def _exchange_index(index: int) -> int:
     """Gives the one before."""
     device = state.current()
-    before = _C.device_current()
+    before = _C.device_current_get()
     if index >= 0:
-        _C.device_current_set(state.index_of(torch.device(device.name, index)))
+        _C.device_current_put(state.index_of(torch.device(device.name, index)))
     return before
 
 

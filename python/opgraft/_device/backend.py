@@ -51,10 +51,10 @@ class Backend:
         return _C.device_is_forked()
 
     def current_device(self) -> int:
-        return _C.device_current()
+        return _C.device_current_get()
 
     def set_device(self, device: Any) -> None:
-        _C.device_current_set(state.index_of(state.as_device(device)))
+        _C.device_current_put(state.index_of(state.as_device(device)))
 
     def device_count(self) -> int:
         return self._device.count
@@ -138,12 +138,12 @@ class _device_context:
         self.before = 0
 
     def __enter__(self) -> None:
-        self.before = _C.device_current()
-        _C.device_current_set(state.index_of(
+        self.before = _C.device_current_get()
+        _C.device_current_put(state.index_of(
             torch.device(state.current().name, self.index)))
 
     def __exit__(self, *raised: Any) -> None:
-        _C.device_current_set(self.before)
+        _C.device_current_put(self.before)
 
 
 def _stream_context(stream: Any) -> Any:

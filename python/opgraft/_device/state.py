@@ -76,7 +76,7 @@ def memory_of(device: Device, index: int) -> dict[str, int]:
 def index_of(device: Any) -> int:
     """The device's index; raises for one that is not there."""
     index = torch.device(device).index if device is not None else None
-    index = _C.device_current() if index is None else index
+    index = _C.device_current_get() if index is None else index
     if not 0 <= index < current().count:
         name = current().name
         raise RuntimeError(

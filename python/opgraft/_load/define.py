@@ -116,7 +116,7 @@ def _module(fields: dict[str, str], space: str) -> DefinedModule:
     digest = hashlib.sha256(repr([space, sorted(fields.items())]).encode()
                             ).hexdigest()
     try:
-        handle = _C.adopt(space, digest, [(fields,)])
+        handle = _C.adopt_make(space, digest, [(fields,)])
     except RuntimeError as error:
         raise RuntimeError(_with_caret(str(error), fields)) from None
     _, digest, texts = _C.module_info(handle)

@@ -51,7 +51,7 @@ def derive(origin: "modules.Module", name: str, kind: int) -> Derivative:
     with locks.registry:
         made = origin._derived.get((name, kind))
         if made is None:
-            handle = _C.derive(origin._handle, name, kind)
+            handle = _C.module_derive(origin._handle, name, kind)
             made = modules._new_module(handle, origin, name, kind,
                                        kind=Derivative)
             origin._derived[name, kind] = made

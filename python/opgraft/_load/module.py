@@ -78,7 +78,7 @@ def load(path: str | os.PathLike[str]) -> "Module":
 def _load(where: str, may_withdraw: bool) -> "Module | None":
     """The module; None where another must be withdrawn first and may not be."""
     try:
-        handle = _C.load(where)
+        handle = _C.module_load(where)
     except OSError as error:
         if os.path.exists(where) and not where.endswith(".c"):
             raise
