@@ -119,12 +119,11 @@ static bool argument_axis(const joined *j, int32_t tensor, int32_t *out_axis) {
 static bool output_axis(const joined *j, const og_outputs *out, int32_t i,
                         int32_t *out_axis) {
   const og_decl *decl = j->whole.op->decl;
-  int32_t count;
   if (out->role[i] == OG_ROLE_MUTATED)
     return argument_axis(j, out->index[i], out_axis);
-  const og_item *items =
-      og_output_items(decl, decl->mutated_count + out->index[i], &count);
-  return axis_find(j, items, count, out_axis);
+  const og_items of =
+      og_output_items(decl, decl->mutated_count + out->index[i]);
+  return axis_find(j, of.items, of.count, out_axis);
 }
 
 // --- Arguments of a part -----------------------------------------------------

@@ -14,6 +14,7 @@
 #include "check/run/array.h"
 #include "check/sample/sample.h"
 #include "check/sample/value.h"
+#include "decl/parse/reduce.h"
 
 enum { POINTS_MAX = 1 << 21, BLOCK = OG_SCALAR_BLOCK };
 
@@ -168,14 +169,9 @@ static bool node_eval(evaluator *v, int32_t k) {
 // --- A result ----------------------------------------------------------------
 
 static layout result_layout(const og_decl *decl, int32_t fresh) {
-  const og_shape_rule *rule = &decl->shapes[fresh];
-  const og_pattern *like = rule->kind == OG_SHAPE_LIKE
-                               ? og_pattern_of(decl, rule->like_tensor)
-                               : NULL;
-  const og_item *items = like != NULL ? like->items : rule->items;
-  const int32_t count = like != NULL ? like->item_count : rule->item_count;
+  const og_items of = og_output_items(decl, decl->mutated_count + fresh);
   layout out = {0};
-  for (int32_t i = 0; i < count; ++i) out.dim[out.count++] = items[i].dim;
+  for (int32_t i = 0; i < of.count; ++i) out.dim[out.count++] = of.items[i].dim;
   return out;
 }
 

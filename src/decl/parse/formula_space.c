@@ -7,31 +7,9 @@
 #include "decl/formula.h"
 #include "decl/parse/formula.h"
 #include "decl/parse/names.h"
-
-typedef struct items {
-  const og_item *items;
-  int32_t count;
-} items;
+#include "decl/parse/reduce.h"
 
 // --- Items -------------------------------------------------------------------
-
-static items argument_items(const og_decl *decl, int32_t tensor) {
-  const og_pattern *pattern = og_pattern_of(decl, tensor);
-  return pattern != NULL && !pattern->is_list
-             ? (items){pattern->items, pattern->item_count}
-             : (items){NULL, 0};
-}
-
-// Of an output, in the order of call->out.
-static items result_items(const og_decl *decl, int32_t output) {
-  const int32_t r = output - decl->mutated_count;
-  if (r < 0) return argument_items(decl, decl->mutated_tensors[output]);
-  const og_shape_rule *rule = &decl->shapes[r];
-  if (rule->kind == OG_SHAPE_LIKE)
-    return argument_items(decl, rule->like_tensor);
-  if (rule->kind != OG_SHAPE_ITEMS) return (items){NULL, 0};
-  return (items){rule->items, rule->item_count};
-}
 
 // A literal 1.
 static bool is_one(const og_item *item) {
@@ -56,14 +34,14 @@ static bool is_same(const og_decl *decl, const og_item *a, const og_item *b) {
 
 // --- Halves ------------------------------------------------------------------
 
-static bool has_item(const og_decl *decl, const items *of,
+static bool has_item(const og_decl *decl, const og_items *of,
                      const og_item *item) {
   for (int32_t k = 0; k + 1 < of->count; ++k)
     if (is_same(decl, &of->items[k], item)) return true;
   return false;
 }
 
-static const og_item *last_of(const items *of) {
+static const og_item *last_of(const og_items *of) {
   return of->count > 0 ? &of->items[of->count - 1] : NULL;
 }
 
@@ -71,15 +49,16 @@ static const og_item *last_of(const items *of) {
 // of a result or argument that has not, and that is not another dim of these.
 static const og_item *row_item_find(const og_decl *decl) {
   const struct og_formula *f = decl->formula;
-  items wide = {NULL, 0};
+  og_items wide = {NULL, 0};
   for (int32_t r = 0; r < f->result_count; ++r)
-    if (f->wide_out >> r & 1) wide = result_items(decl, r);
+    if (f->wide_out >> r & 1) wide = og_output_items(decl, r);
   for (int32_t t = 0; t < decl->tensor_count; ++t)
-    if (f->wide_in >> t & 1) wide = argument_items(decl, t);
+    if (f->wide_in >> t & 1) wide = og_argument_items(decl, t);
   for (int32_t k = 0; k < f->result_count + decl->tensor_count; ++k) {
     const int32_t t = k - f->result_count;
     if ((t < 0 ? f->wide_out >> k : f->wide_in >> t) & 1) continue;
-    const items own = t < 0 ? result_items(decl, k) : argument_items(decl, t);
+    const og_items own =
+        t < 0 ? og_output_items(decl, k) : og_argument_items(decl, t);
     const og_item *last = last_of(&own);
     if (last != NULL && last->kind != OG_ITEM_PACK && !is_one(last) &&
         !has_item(decl, &wide, last))
@@ -89,33 +68,33 @@ static const og_item *row_item_find(const og_decl *decl) {
 }
 
 // The items with the row's in place of the last one.
-static items halved(og_decl *decl, items own) {
+static og_items halved(og_decl *decl, og_items own) {
   const og_item *row = row_item_find(decl);
   og_item *copy =
       og_arena_array(&decl->arena, (size_t)own.count + 1, sizeof *copy);
-  if (copy == NULL || row == NULL || own.count == 0) return (items){NULL, 0};
+  if (copy == NULL || row == NULL || own.count == 0) return (og_items){NULL, 0};
   memcpy(copy, own.items, (size_t)own.count * sizeof *copy);
   copy[own.count - 1] = *row;
-  return (items){copy, own.count};
+  return (og_items){copy, own.count};
 }
 
 // Of a table, whose first dim counts its rows.
-static items row_of(const items *own) {
+static og_items row_of(const og_items *own) {
   const bool is_one_dim =
       own->count > 0 &&
       (own->items[0].kind == OG_ITEM_DIM || own->items[0].kind == OG_ITEM_EXPR);
-  if (!is_one_dim) return (items){NULL, 0};
-  return (items){own->items + 1, own->count - 1};
+  if (!is_one_dim) return (og_items){NULL, 0};
+  return (og_items){own->items + 1, own->count - 1};
 }
 
-static items argument_space(og_decl *decl, int32_t t) {
-  const items own = argument_items(decl, t);
+static og_items argument_space(og_decl *decl, int32_t t) {
+  const og_items own = og_argument_items(decl, t);
   if (decl->formula->tables >> t & 1) return row_of(&own);
   return decl->formula->wide_in >> t & 1 ? halved(decl, own) : own;
 }
 
-static items result_space(og_decl *decl, int32_t r) {
-  const items own = result_items(decl, r);
+static og_items result_space(og_decl *decl, int32_t r) {
+  const og_items own = og_output_items(decl, r);
   if (decl->formula->added >> r & 1) return row_of(&own);
   return decl->formula->wide_out >> r & 1 ? halved(decl, own) : own;
 }
@@ -123,8 +102,8 @@ static items result_space(og_decl *decl, int32_t r) {
 // --- Places ------------------------------------------------------------------
 
 // Whether an operand's items are some of the space's, in order.
-static bool place_find(const og_decl *decl, const items *space,
-                       const items *own, og_formula_place *out) {
+static bool place_find(const og_decl *decl, const og_items *space,
+                       const og_items *own, og_formula_place *out) {
   int32_t k = 0;
   *out = (og_formula_place){0};
   for (int32_t i = 0; i < own->count; ++i, ++k) {
@@ -152,7 +131,7 @@ static bool is_result(const struct og_formula *f, int32_t r,
          (place->items == (all & ~row) && !(place->ones & ~row));
 }
 
-static bool is_space(og_decl *decl, const items *space) {
+static bool is_space(og_decl *decl, const og_items *space) {
   struct og_formula *f = decl->formula;
   int32_t packs = 0;
   if (space->items == NULL) return false;
@@ -171,19 +150,19 @@ static bool is_space(og_decl *decl, const items *space) {
   f->item_count = space->count;
   for (int32_t i = 0; i < f->input_count; ++i) {
     const int32_t t = f->inputs[i].index;
-    const items own = argument_space(decl, t);
+    const og_items own = argument_space(decl, t);
     if (f->inputs[i].is_tensor && !place_find(decl, space, &own, &f->in[t]))
       return false;
   }
   for (int32_t k = 0; k < f->index_count; ++k) {
     const int32_t t = f->indices[k];
-    const items own = argument_space(decl, t);
+    const og_items own = argument_space(decl, t);
     if (!place_find(decl, space, &own, &f->in[t]) ||
         (f->in[t].items >> (space->count - 1) & 1))
       return false;
   }
   for (int32_t r = 0; r < f->result_count; ++r) {
-    const items own = result_space(decl, r);
+    const og_items own = result_space(decl, r);
     if (!place_find(decl, space, &own, &f->out[r]) ||
         !is_result(f, r, space->count))
       return false;
@@ -193,7 +172,7 @@ static bool is_space(og_decl *decl, const items *space) {
 
 static bool space_find(og_decl *decl) {
   struct og_formula *f = decl->formula;
-  const items first = result_space(decl, 0);
+  const og_items first = result_space(decl, 0);
   f->space = -1;
   if (!((f->sums | f->added) & 1) && is_space(decl, &first)) return true;
   for (int32_t i = 0; i < f->input_count; ++i) {
@@ -201,7 +180,7 @@ static bool space_find(og_decl *decl) {
         (f->optional >> i & 1))
       continue;
     f->space = f->inputs[i].index;
-    const items own = argument_space(decl, f->space);
+    const og_items own = argument_space(decl, f->space);
     if (is_space(decl, &own)) return true;
   }
   return false;
@@ -216,34 +195,35 @@ static bool is_of_broadcast(const og_item *pack, const og_item *broadcast) {
   return false;
 }
 
-static bool ends_alike(const og_decl *decl, const items *a, const items *b) {
+static bool ends_alike(const og_decl *decl, const og_items *a,
+                       const og_items *b) {
   bool same = a->count == b->count;
   for (int32_t k = 1; same && k < a->count; ++k)
     same = is_dim(&a->items[k]) && is_same(decl, &a->items[k], &b->items[k]);
   return same;
 }
 
-static bool is_broadcast(const items *of) {
+static bool is_broadcast(const og_items *of) {
   return of->count > 0 && of->items[0].kind == OG_ITEM_BROADCAST;
 }
 
 // [*broadcast(A, B), D], or a part of it.
-static bool is_in_broadcast(const og_decl *decl, const items *space,
-                            const items *own, bool may_be_part) {
+static bool is_in_broadcast(const og_decl *decl, const og_items *space,
+                            const og_items *own, bool may_be_part) {
   return own->count > 0 && ends_alike(decl, space, own) &&
          (is_broadcast(own) ||
           (may_be_part && is_of_broadcast(&own->items[0], &space->items[0])));
 }
 
 // The first result, or an argument, that has the dims of all.
-static items broadcast_space(const og_decl *decl, int32_t *out_tensor) {
+static og_items broadcast_space(const og_decl *decl, int32_t *out_tensor) {
   const struct og_formula *f = decl->formula;
-  items space = result_items(decl, 0);
+  og_items space = og_output_items(decl, 0);
   *out_tensor = -1;
   for (int32_t i = 0; i < f->input_count && !is_broadcast(&space); ++i) {
     if (!f->inputs[i].is_tensor) continue;
     *out_tensor = f->inputs[i].index;
-    space = argument_items(decl, *out_tensor);
+    space = og_argument_items(decl, *out_tensor);
   }
   return space;
 }
@@ -251,18 +231,18 @@ static items broadcast_space(const og_decl *decl, int32_t *out_tensor) {
 // [*broadcast(A, B), D] of x[*A, D] and y[*B, D].
 static bool broadcast_find(og_decl *decl) {
   struct og_formula *f = decl->formula;
-  const items space = broadcast_space(decl, &f->space);
+  const og_items space = broadcast_space(decl, &f->space);
   if (!is_broadcast(&space) || (f->wide_in | f->wide_out) != 0 ||
       f->index_count > 0)
     return false;
   for (int32_t i = 0; i < f->input_count; ++i) {
-    const items own = argument_items(decl, f->inputs[i].index);
+    const og_items own = og_argument_items(decl, f->inputs[i].index);
     if (f->inputs[i].is_tensor && !is_in_broadcast(decl, &space, &own, true))
       return false;
   }
   const uint64_t all = ((uint64_t)1 << space.count) - 1;
   for (int32_t r = 0; r < f->result_count; ++r) {
-    const items own = result_items(decl, r);
+    const og_items own = og_output_items(decl, r);
     if (!is_in_broadcast(decl, &space, &own, f->sums >> r & 1)) return false;
     f->out[r].items = all;
   }
@@ -330,8 +310,8 @@ static og_status reduce_derive(og_parser *p) {
   og_decl *decl = p->decl;
   const struct og_formula *f = decl->formula;
   og_op *record = (og_op *)(uintptr_t)decl->record;  // our own copy
-  const items space =
-      f->space < 0 ? result_items(decl, 0) : argument_items(decl, f->space);
+  const og_items space = f->space < 0 ? og_output_items(decl, 0)
+                                      : og_argument_items(decl, f->space);
   og_text text = {0};
   if (record->reduce != NULL || f->broadcasts || !decl->is_formula_derived)
     return OG_OK;

@@ -4,7 +4,6 @@
 #include "decl/parse/kernels.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/sized.h"
 #include "decl/formula.h"

@@ -75,24 +75,21 @@ int32_t og_items_hold(const og_item *items, int32_t count, int32_t dim,
   return found;
 }
 
-static const og_item *tensor_items(const og_decl *decl, int32_t tensor,
-                                   int32_t *out_count) {
+og_items og_argument_items(const og_decl *decl, int32_t tensor) {
   const og_pattern *pattern = og_pattern_of(decl, tensor);
-  *out_count = 0;
-  if (pattern == NULL || pattern->is_list) return NULL;
-  *out_count = pattern->item_count;
-  return pattern->items;
+  return pattern != NULL && !pattern->is_list
+             ? (og_items){pattern->items, pattern->item_count}
+             : (og_items){NULL, 0};
 }
 
-const og_item *og_output_items(const og_decl *decl, int32_t index,
-                               int32_t *out_count) {
-  if (index < decl->mutated_count)
-    return tensor_items(decl, decl->mutated_tensors[index], out_count);
-  const og_shape_rule *rule = &decl->shapes[index - decl->mutated_count];
+og_items og_output_items(const og_decl *decl, int32_t output) {
+  const int32_t r = output - decl->mutated_count;
+  if (r < 0) return og_argument_items(decl, decl->mutated_tensors[output]);
+  const og_shape_rule *rule = &decl->shapes[r];
   if (rule->kind == OG_SHAPE_LIKE)
-    return tensor_items(decl, rule->like_tensor, out_count);
-  *out_count = rule->kind == OG_SHAPE_ITEMS ? rule->item_count : 0;
-  return rule->kind == OG_SHAPE_ITEMS ? rule->items : NULL;
+    return og_argument_items(decl, rule->like_tensor);
+  if (rule->kind != OG_SHAPE_ITEMS) return (og_items){NULL, 0};
+  return (og_items){rule->items, rule->item_count};
 }
 
 // --- Whether a cut has a meaning ---------------------------------------------
@@ -154,12 +151,12 @@ static void output_name(const og_decl *decl, int32_t index, char *out,
 // Whether the output has one of the dims, each at most once.
 static og_status output_check(const reading *r, int32_t index, bool *out_held) {
   const og_decl *decl = r->parser->decl;
-  int32_t count, item;
+  const og_items of = og_output_items(decl, index);
+  int32_t item;
   char name[64];
-  const og_item *items = og_output_items(decl, index, &count);
   output_name(decl, index, name, sizeof name);
   *out_held = false;
-  if (items == NULL && count == 0 && index >= decl->mutated_count &&
+  if (of.items == NULL && of.count == 0 && index >= decl->mutated_count &&
       decl->shapes[index - decl->mutated_count].kind != OG_SHAPE_ITEMS)
     return og_read_error_token(
         &r->parser->reader, r->name,
@@ -167,7 +164,8 @@ static og_status output_check(const reading *r, int32_t index, bool *out_held) {
         "cannot be joined",
         name);
   for (int32_t i = 0; i < r->cut->dim_count; ++i) {
-    const int32_t held = og_items_hold(items, count, r->cut->dims[i], &item);
+    const int32_t held =
+        og_items_hold(of.items, of.count, r->cut->dims[i], &item);
     if (held == OG_HELD_OTHERWISE)
       return og_read_error_token(
           &r->parser->reader, r->name,
@@ -337,7 +335,7 @@ static bool is_word_alone(const og_parser *parser) {
 // Whether arguments have it as a dim of one place, and no output has it.
 static bool is_summed(const og_decl *decl, int32_t dim) {
   bool is_found = false;
-  int32_t item, count;
+  int32_t item;
   for (int32_t p = 0; p < decl->pattern_count; ++p) {
     const og_pattern *pattern = &decl->patterns[p];
     const int32_t held =
@@ -349,8 +347,9 @@ static bool is_summed(const og_decl *decl, int32_t dim) {
     is_found = true;
   }
   for (int32_t i = 0; i < decl->mutated_count + decl->fresh_count; ++i) {
-    const og_item *items = og_output_items(decl, i, &count);
-    if (og_items_hold(items, count, dim, &item) != OG_HELD_NOT) return false;
+    const og_items of = og_output_items(decl, i);
+    if (og_items_hold(of.items, of.count, dim, &item) != OG_HELD_NOT)
+      return false;
   }
   return is_found;
 }

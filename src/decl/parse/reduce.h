@@ -21,9 +21,13 @@ enum {
 };
 int32_t og_items_hold(const og_item *items, int32_t count, int32_t dim,
                       int32_t *out_item);
-// The items of an output (mutated arguments first, then fresh results), which
-// is `index` there; NULL where there are none.
-const og_item *og_output_items(const og_decl *decl, int32_t index,
-                               int32_t *out_count);
+// The items of an argument or output; NULL where there are none, or a list's.
+typedef struct og_items {
+  const og_item *items;
+  int32_t count;
+} og_items;
+og_items og_argument_items(const og_decl *decl, int32_t tensor);
+// `output` counts as in call->out: mutated arguments, then fresh results.
+og_items og_output_items(const og_decl *decl, int32_t output);
 
 #endif  // OG_DECL_PARSE_REDUCE_H
