@@ -79,25 +79,17 @@ bool og_kernel_takes(const opgraft_frame *frame, int32_t k,
   return true;
 }
 
-// The first tensor that stands for argument t; NULL where there is none.
-static const og_tensor *argument_tensor(const opgraft_frame *frame, int32_t t) {
-  const og_decl *decl = frame->op->decl;
-  if (!decl->params[decl->tensor_params[t]].is_list) return frame->in[t];
-  const og_tensor_list *list = &frame->in_list[t];
-  for (int64_t i = 0; i < list->count; ++i)
-    if (list->tensors[i] != NULL) return list->tensors[i];
-  return NULL;
-}
-
 void og_frame_types(const opgraft_frame *frame, int32_t *out_index) {
   const opgraft_op *op = frame->op;
   const og_decl *decl = op->decl;
   for (int32_t v = 0; v < decl->type_variable_count; ++v) {
-    const og_tensor *tensor = argument_tensor(frame, op->variable_tensor[v]);
+    const og_tensor *tensor =
+        og_frame_tensor(decl, frame, op->variable_tensor[v]);
     // The argument that has the type by itself is absent: one that must have
     // the same type tells it.
     for (int32_t t = 0; tensor == NULL && t < decl->tensor_count; ++t)
-      if (decl->types[t].variable == v) tensor = argument_tensor(frame, t);
+      if (decl->types[t].variable == v)
+        tensor = og_frame_tensor(decl, frame, t);
     out_index[v] = tensor == NULL ? -1 : og_dtype_index(tensor->dtype);
   }
 }
@@ -105,11 +97,8 @@ void og_frame_types(const opgraft_frame *frame, int32_t *out_index) {
 int32_t og_frame_device(const opgraft_frame *frame) {
   const og_decl *decl = frame->op->decl;
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
-    const bool is_list = decl->params[decl->tensor_params[t]].is_list;
-    if (!is_list && frame->in[t] != NULL) return frame->in[t]->device.type;
-    for (int64_t i = 0; is_list && i < frame->in_list[t].count; ++i)
-      if (frame->in_list[t].tensors[i] != NULL)
-        return frame->in_list[t].tensors[i]->device.type;
+    const og_tensor *tensor = og_frame_tensor(decl, frame, t);
+    if (tensor != NULL) return tensor->device.type;
   }
   return OG_CPU;
 }

@@ -2,7 +2,6 @@
 // Why a kernel does not run a call: what choosing one looks at, in words.
 
 #include <stdio.h>
-#include <string.h>
 
 #include "call/call.h"
 #include "decl/types.h"

@@ -8,6 +8,17 @@
 
 #include "decl/decl.h"
 
+// The first tensor that stands for argument t; NULL where there is none.
+static inline const og_tensor *og_frame_tensor(const og_decl *decl,
+                                               const opgraft_frame *frame,
+                                               int32_t t) {
+  if (!decl->params[decl->tensor_params[t]].is_list) return frame->in[t];
+  const og_tensor_list *list = &frame->in_list[t];
+  for (int64_t i = 0; i < list->count; ++i)
+    if (list->tensors[i] != NULL) return list->tensors[i];
+  return NULL;
+}
+
 // The general way, which og_infer takes where the short one does not go.
 og_status og_infer_general(const og_decl *decl, opgraft_frame *frame,
                            opgraft_error *error);

@@ -138,10 +138,9 @@ static og_status refuse_pack(const matcher *m, const subject *s, int32_t dim,
                 m->decl->dims[dim].name, here, binder, there);
 }
 
-static og_status refuse_rank(const matcher *m, const subject *s,
-                             int32_t least) {
+static og_status refuse_rank(const matcher *m, const subject *s, int32_t least,
+                             bool has_pack) {
   char dims[120];
-  const bool has_pack = s->pattern->pack_count > 0;
   og_dims_text(s->tensor->shape, s->tensor->ndim, dims, sizeof dims);
   return refuse(m, s, -1, "%s has %d dim%s here, %s, expected %d%s",
                 subject_name(m, s), (int)s->tensor->ndim,
@@ -232,7 +231,7 @@ static og_status match_plain(matcher *m, const subject *s) {
   const int32_t least = pattern->item_count - pattern->pack_count;
   const int32_t rest = s->tensor->ndim - least;
   if (OG_UNLIKELY(pattern->pack_count > 0 ? rest < 0 : rest != 0))
-    return refuse_rank(m, s, least);
+    return refuse_rank(m, s, least, s->pattern->pack_count > 0);
   for (int32_t i = 0; i < pattern->item_count; ++i) {
     const og_item *item = &pattern->items[i];
     if (item->kind == OG_ITEM_DIM) {
@@ -292,14 +291,8 @@ static og_status item_lengths(const matcher *m, const subject *s,
     total += lengths[i];
   }
   const int32_t rest = s->tensor->ndim - total;
-  if (unknown >= 0 ? rest < 0 : rest != 0) {
-    char dims[120];
-    og_dims_text(s->tensor->shape, s->tensor->ndim, dims, sizeof dims);
-    return refuse(m, s, -1, "%s has %d dim%s here, %s, expected %d%s",
-                  subject_name(m, s), (int)s->tensor->ndim,
-                  og_plural(s->tensor->ndim), dims, (int)total,
-                  unknown >= 0 ? " or more" : "");
-  }
+  if (unknown >= 0 ? rest < 0 : rest != 0)
+    return refuse_rank(m, s, total, unknown >= 0);
   if (unknown >= 0) lengths[unknown] = rest;
   return OG_OK;
 }

@@ -8,6 +8,7 @@
 
 #include "base/float_env.h"
 #include "decl/infer/eval.h"
+#include "decl/infer/infer.h"
 #include "decl/infer/packs.h"
 #include "decl/parse/names.h"
 #include "decl/parse/parser.h"
@@ -15,18 +16,9 @@
 
 // --- Types -------------------------------------------------------------------
 
-static const og_tensor *type_source(const og_decl *decl,
-                                    const opgraft_frame *frame, int32_t t) {
-  if (!og_tensor_param(decl, t)->is_list) return frame->in[t];
-  const og_tensor_list *list = &frame->in_list[t];
-  for (int64_t i = 0; i < list->count; ++i)
-    if (list->tensors[i] != NULL) return list->tensors[i];
-  return NULL;
-}
-
 static og_status type_of(const og_decl *decl, const opgraft_frame *frame,
                          int32_t t, og_dtype *out, opgraft_error *error) {
-  const og_tensor *source = type_source(decl, frame, t);
+  const og_tensor *source = og_frame_tensor(decl, frame, t);
   if (OG_UNLIKELY(source == NULL)) {
     const char *name = og_tensor_param(decl, t)->name;
     return og_error_set(error, OG_DTYPE, decl->name, name,
