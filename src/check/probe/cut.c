@@ -9,7 +9,6 @@
 #include "check/probe/cut.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "check/probe/steady.h"
 #include "check/probe/sweep.h"
@@ -158,6 +157,7 @@ bool og_is_causal(og_trial *trial, int32_t dim) {
     ++tried;
     held += is_last_apart(w, s);
   }
+  og_tell_shown(&trial->sample, &trial->inputs);
   free(s);
   free(w);
   return tried > 0 && held == tried;
@@ -165,13 +165,7 @@ bool og_is_causal(og_trial *trial, int32_t dim) {
 
 void og_probe_cut(og_trial *trial) {
   const int32_t d = og_may_sweep(trial) ? og_sweep_dim(trial) : -1;
-  if (d < 0 || trial->op->decl->mutated_count > 0 || trial->is_slow) return;
-  og_sweep *w = calloc(1, sizeof *w);
-  if (w == NULL) return;
-  w->trial = trial;
-  w->dim = d;
-  w->relation = &relation;
-  if (og_sweep_holds(w)) og_sweep_run(w);
-  og_tell_shown(&trial->sample, &trial->inputs);
-  free(w);
+  if (d >= 0 && trial->op->decl->mutated_count == 0 && !trial->is_slow &&
+      og_sweep_holds(trial, &relation, d))
+    og_sweep_run(trial, &relation, d, -1);
 }

@@ -5,7 +5,6 @@
 #include "check/probe/enlarge.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "check/probe/steady.h"
 #include "check/probe/table.h"

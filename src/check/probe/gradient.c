@@ -80,11 +80,8 @@ static double weighted_sum(const point *p, const og_outputs *out,
   for (int32_t i = 0; i < out->count; ++i) {
     const og_array *a = &out->array[i], *g = &p->weight[i];
     if (g->data == NULL) continue;
-    const size_t bytes = og_dtype_bytes(a->type);
     for (int64_t j = 0; j < a->count && j < g->count; ++j) {
-      const double term =
-          og_value_get(g->type, g->data + (size_t)j * bytes, 0) *
-          og_value_get(a->type, a->data + (size_t)j * bytes, 0);
+      const double term = og_array_get(g, j) * og_array_get(a, j);
       sum += term;
       total += fabs(term);
     }
@@ -97,9 +94,8 @@ static double weights_total(const point *p) {
   double total = 0;
   for (int32_t i = 0; i < p->value.count; ++i) {
     const og_array *g = &p->weight[i];
-    const size_t bytes = og_dtype_bytes(g->type);
     for (int64_t j = 0; g->data != NULL && j < g->count; ++j)
-      total += fabs(og_value_get(g->type, g->data + (size_t)j * bytes, 0));
+      total += fabs(og_array_get(g, j));
   }
   return total;
 }
@@ -109,9 +105,7 @@ static bool is_finite(const point *p, const og_outputs *out) {
     const og_array *a = &out->array[i];
     if (is_left_out(p, out, i)) continue;
     for (int64_t j = 0; is_differentiable(a) && j < a->count; ++j)
-      if (!isfinite(og_value_get(
-              a->type, a->data + (size_t)j * og_dtype_bytes(a->type), 0)))
-        return false;
+      if (!isfinite(og_array_get(a, j))) return false;
   }
   return true;
 }

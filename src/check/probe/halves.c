@@ -59,11 +59,6 @@ static bool set_second(halves *h, bool is_zero) {
 
 // --- Results -----------------------------------------------------------------
 
-static void array_add(og_array *to, const og_array *from) {
-  for (int64_t i = 0; i < to->count; ++i)
-    og_array_set(to, i, og_array_get(to, i) + og_array_get(from, i));
-}
-
 // What the whole result is of its halves `a` and `b`: one behind the other, or,
 // where it does not name the dim, `a`, to which `b` is added if `is_sum`.
 static bool outputs_join(const halves *h, const og_outputs *like,
@@ -86,7 +81,7 @@ static bool outputs_join(const halves *h, const og_outputs *like,
     }
     if (first->count != to->count) return false;
     memcpy(to->data, first->data, (size_t)to->count * og_dtype_bytes(to->type));
-    if (is_sum) array_add(to, &b->array[i]);
+    if (is_sum) og_array_add(to, &b->array[i]);
   }
   return true;
 }
@@ -194,13 +189,6 @@ void og_probe_halves(og_trial *trial) {
       trial->is_slow || !are_wide_floats(trial))
     return;
   const int32_t d = og_sweep_dim(trial);
-  if (d < 0 || !og_is_symmetric(trial, d)) return;
-  og_sweep *w = calloc(1, sizeof *w);
-  if (w == NULL) return;
-  w->trial = trial;
-  w->dim = d;
-  w->relation = &relation;
-  og_sweep_run(w);
-  og_tell_shown(&trial->sample, &trial->inputs);
-  free(w);
+  if (d >= 0 && og_is_symmetric(trial, d))
+    og_sweep_run(trial, &relation, d, -1);
 }

@@ -162,13 +162,6 @@ static int64_t places_read(const og_sample *s, int32_t d) {
                                                   : s->dim[d];
 }
 
-static bool expr_names(const og_expr *expr, int32_t d) {
-  for (int32_t i = 0; i < expr->count; ++i)
-    if (expr->code[i].op == OG_CODE_DIM_ && expr->code[i].slot == d)
-      return true;
-  return false;
-}
-
 // 0 where the first item alone is dim or pack `d`, OG_NO_AXIS where none names
 // it, else OG_SEVERAL_AXES.
 static int32_t axis_in(const og_item *items, int32_t count, int32_t d) {
@@ -177,7 +170,7 @@ static int32_t axis_in(const og_item *items, int32_t count, int32_t d) {
     const og_item *item = &items[i];
     const bool is_name = (item->kind == OG_ITEM_DIM && item->attr < 0) ||
                          item->kind == OG_ITEM_PACK;
-    if (is_name ? item->dim != d : !expr_names(&item->expr, d)) continue;
+    if (is_name ? item->dim != d : !og_expr_names(&item->expr, d)) continue;
     if (i > 0 || !is_name) return OG_SEVERAL_AXES;
     axis = 0;
   }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "check/probe/enlarge.h"
-#include "check/probe/state.h"
 #include "check/probe/steady.h"
 #include "check/probe/table.h"
 #include "check/run/array.h"

@@ -13,8 +13,6 @@
 
 #include "check/probe/permuted.h"
 
-#include <stdlib.h>
-
 #include "check/probe/steady.h"
 #include "check/probe/sweep.h"
 #include "check/probe/table.h"
@@ -115,25 +113,10 @@ static const og_relation permuted = {
 };
 
 bool og_is_symmetric(og_trial *trial, int32_t dim) {
-  og_sweep *w = calloc(1, sizeof *w);
-  if (w == NULL) return false;
-  w->trial = trial;
-  w->dim = dim;
-  w->relation = &permuted;
-  const bool holds = og_sweep_holds(w);
-  free(w);
-  return holds;
+  return og_sweep_holds(trial, &permuted, dim);
 }
 
 void og_probe_permuted(og_trial *trial) {
   const int32_t d = og_may_sweep(trial) ? og_sweep_dim(trial) : -1;
-  if (d < 0) return;
-  og_sweep *w = calloc(1, sizeof *w);
-  if (w == NULL) return;
-  w->trial = trial;
-  w->dim = d;
-  w->relation = &permuted;
-  og_sweep_run(w);
-  og_tell_shown(&trial->sample, &trial->inputs);
-  free(w);
+  if (d >= 0) og_sweep_run(trial, &permuted, d, -1);
 }

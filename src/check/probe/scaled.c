@@ -9,7 +9,6 @@
 // ones: one that works on whole groups and leaves the rest as it is has such
 // relations at multiples of its group.
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "check/probe/cut.h"
@@ -35,11 +34,6 @@ static void array_change(og_array *a, double scale, double more) {
 static void outputs_change(og_outputs *out, double scale, double more) {
   for (int32_t i = 0; i < out->count; ++i)
     array_change(&out->array[i], scale, more);
-}
-
-static void array_add(og_array *to, const og_array *from) {
-  for (int64_t i = 0; og_is_floating(to->type) && i < to->count; ++i)
-    og_array_set(to, i, og_array_get(to, i) + og_array_get(from, i));
 }
 
 // Runs with the argument `scale` times itself and `more`, and compares with the
@@ -77,7 +71,7 @@ static bool see_added(og_sweep *w, const og_sample *s, const og_inputs *inputs,
   other.seed = og_seed_mix(s->seed, 777);
   if (!og_inputs_fill(&second, &other)) return false;
   if (!og_inputs_copy(&sum, inputs)) goto done_second;
-  array_add(&sum.tensor[w->tensor][0], &second.tensor[w->tensor][0]);
+  og_array_add(&sum.tensor[w->tensor][0], &second.tensor[w->tensor][0]);
   if (!og_run_quietly(w->trial, s, inputs, &a)) goto done_sum;
   if (!og_run_quietly(w->trial, s, &sum, &both)) goto done_a;
   // The other arguments stay as they are.
@@ -89,7 +83,8 @@ static bool see_added(og_sweep *w, const og_sample *s, const og_inputs *inputs,
     ok = og_run_quietly(w->trial, s, &sum, &b);
   }
   if (ok) {
-    for (int32_t i = 0; i < a.count; ++i) array_add(&a.array[i], &b.array[i]);
+    for (int32_t i = 0; i < a.count; ++i)
+      og_array_add(&a.array[i], &b.array[i]);
     og_sweep_take(w, ADDED, s, &both, &a, known);
     og_outputs_reset(&b);
   }
@@ -150,15 +145,8 @@ void og_probe_scaled(og_trial *trial) {
   if (!og_may_sweep(trial) || trial->op->decl->mutated_count > 0 ||
       trial->is_slow || !has_wide_results(&trial->base))
     return;
-  og_sweep *w = calloc(1, sizeof *w);
-  if (w == NULL) return;
-  w->trial = trial;
-  w->dim = og_sweep_dim(trial);
-  w->tensor = choose_tensor(trial);
-  w->relation = &relation;
-  if (w->dim >= 0 && w->tensor >= 0 &&
-      (og_is_symmetric(trial, w->dim) || og_is_causal(trial, w->dim)))
-    og_sweep_run(w);
-  og_tell_shown(&trial->sample, &trial->inputs);
-  free(w);
+  const int32_t d = og_sweep_dim(trial), tensor = choose_tensor(trial);
+  if (d >= 0 && tensor >= 0 &&
+      (og_is_symmetric(trial, d) || og_is_causal(trial, d)))
+    og_sweep_run(trial, &relation, d, tensor);
 }

@@ -308,7 +308,18 @@ bool og_may_sweep(const og_trial *trial) {
          !og_has_flag(trial, OG_RANDOM | OG_SIDE_EFFECT);
 }
 
-void og_sweep_run(og_sweep *w) {
+static og_sweep *sweep_create(og_trial *trial, const og_relation *relation,
+                              int32_t dim, int32_t tensor) {
+  og_sweep *w = calloc(1, sizeof *w);
+  if (w == NULL) return NULL;
+  w->trial = trial;
+  w->relation = relation;
+  w->dim = dim;
+  w->tensor = tensor;
+  return w;
+}
+
+static void run(og_sweep *w) {
   const int64_t beyond = og_largest_int(&w->trial->sample);
   for (int32_t i = 0; i < OG_SWEEP_SIZES; ++i) {
     og_outcome one[OG_FORMS_MAX] = {OG_OUTCOME_UNKNOWN};
@@ -329,7 +340,16 @@ void og_sweep_run(og_sweep *w) {
   }
 }
 
-bool og_sweep_holds(og_sweep *w) {
+void og_sweep_run(og_trial *trial, const og_relation *relation, int32_t dim,
+                  int32_t tensor) {
+  og_sweep *w = sweep_create(trial, relation, dim, tensor);
+  if (w == NULL) return;
+  run(w);
+  og_tell_shown(&trial->sample, &trial->inputs);
+  free(w);
+}
+
+static bool holds(og_sweep *w) {
   static const int32_t sizes[] = {32, 48, 64, 96, 128};
   enum { ENOUGH = 3 };
   int32_t held[OG_FORMS_MAX] = {0};
@@ -342,4 +362,12 @@ bool og_sweep_holds(og_sweep *w) {
     }
   }
   return false;
+}
+
+bool og_sweep_holds(og_trial *trial, const og_relation *relation, int32_t dim) {
+  og_sweep *w = sweep_create(trial, relation, dim, -1);
+  const bool does = w != NULL && holds(w);
+  og_tell_shown(&trial->sample, &trial->inputs);
+  free(w);
+  return does;
 }

@@ -68,10 +68,12 @@ int32_t og_sweep_dim(const og_trial *trial);
 // The largest int argument: beyond it, what an operator does by it does not
 // come back.
 int64_t og_largest_int(const og_sample *sample);
-// Tries the sizes and reports the first form that holds for some of them only.
-void og_sweep_run(og_sweep *sweep);
+// Tries the sizes of dim `dim` and reports the first form that holds for some
+// of them only. `tensor`: the argument that the relation changes, if it does.
+void og_sweep_run(og_trial *trial, const og_relation *relation, int32_t dim,
+                  int32_t tensor);
 // Whether a form of the relation holds at three or more of a few large sizes.
-bool og_sweep_holds(og_sweep *sweep);
+bool og_sweep_holds(og_trial *trial, const og_relation *relation, int32_t dim);
 
 // Takes what one try gives, and what the relation makes of other calls, into
 // what is known of the size.

@@ -315,16 +315,14 @@ void og_probe_types(og_trial *trial) {
 static void leave_out_large(og_outputs *narrow, og_outputs *wide) {
   for (int32_t i = 0; i < narrow->count && i < wide->count; ++i) {
     og_array *a = &narrow->array[i], *b = &wide->array[i];
-    const size_t bytes = og_dtype_bytes(a->type);
     if (!og_dims_equal(&a->sizes, &b->sizes)) continue;
     if (og_is_integral(a->type) && og_dtype_equal(a->type, b->type))
-      memcpy(a->data, b->data, (size_t)a->count * bytes);
+      memcpy(a->data, b->data, (size_t)a->count * og_dtype_bytes(a->type));
     if (!og_is_floating(a->type)) continue;
     for (int64_t j = 0; j < a->count; ++j) {
-      char *y = b->data + (size_t)j * og_dtype_bytes(b->type);
-      if (fabs(og_value_get(b->type, y, 0)) < OG_HALF_MAX) continue;
-      og_value_set(a->type, a->data + (size_t)j * bytes, 0, 0);
-      og_value_set(b->type, y, 0, 0);
+      if (fabs(og_array_get(b, j)) < OG_HALF_MAX) continue;
+      og_array_set(a, j, 0);
+      og_array_set(b, j, 0);
     }
   }
 }

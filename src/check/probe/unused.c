@@ -45,9 +45,7 @@ static bool set_masks(og_inputs *inputs, const og_sample *s, mask kind) {
 static int64_t first_nan(const og_array *a) {
   if (!og_is_floating(a->type)) return -1;
   for (int64_t i = 0; i < a->count; ++i)
-    if (isnan(og_value_get(a->type,
-                           a->data + (size_t)i * og_dtype_bytes(a->type), 0)))
-      return i;
+    if (isnan(og_array_get(a, i))) return i;
   return -1;
 }
 
@@ -158,8 +156,7 @@ static void set_special(og_inputs *inputs, const og_decl *decl) {
       og_array *a = &inputs->tensor[t][e];
       if (a->data == NULL || !og_is_floating(a->type)) continue;
       for (int64_t i = 0; i < a->count && i < 4; ++i)
-        og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
-                     special[i]);
+        og_array_set(a, i, special[i]);
     }
 }
 

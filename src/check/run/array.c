@@ -26,6 +26,11 @@ void og_array_set(og_array *a, int64_t i, double value) {
                value);
 }
 
+void og_array_add(og_array *to, const og_array *from) {
+  for (int64_t i = 0; i < to->count; ++i)
+    og_array_set(to, i, og_array_get(to, i) + og_array_get(from, i));
+}
+
 void og_array_as_tensor(const og_array *array, int64_t *strides,
                         og_tensor *out) {
   og_row_major(array->sizes.size, array->sizes.rank, strides);

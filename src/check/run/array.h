@@ -34,6 +34,8 @@ bool og_array_create(og_array *array, og_dtype type, const og_dims *sizes);
 // Element i as a number (its real part), and set from one.
 double og_array_get(const og_array *array, int64_t i);
 void og_array_set(og_array *array, int64_t i, double value);
+// to += from, of as many elements.
+void og_array_add(og_array *to, const og_array *from);
 // The array as a tensor; both borrow `strides` and the array's sizes.
 void og_array_as_tensor(const og_array *array, int64_t *strides,
                         og_tensor *out);

@@ -10,7 +10,7 @@
 #include "check/sample/sample.h"
 #include "check/sample/valid.h"
 
-static bool expr_names(const og_expr *expr, int32_t d) {
+bool og_expr_names(const og_expr *expr, int32_t d) {
   for (int32_t i = 0; i < expr->count; ++i)
     if (expr->code[i].op == OG_CODE_DIM_ && expr->code[i].slot == d)
       return true;
@@ -54,7 +54,7 @@ bool og_axes_of(const og_sample *s, const og_item *items, int32_t count,
     const int32_t one = og_item_rank(s, item);
     const bool is_name =
         item->kind == OG_ITEM_DIM || item->kind == OG_ITEM_PACK;
-    if (!is_name && expr_names(&item->expr, d)) return false;
+    if (!is_name && og_expr_names(&item->expr, d)) return false;
     if (item->kind == OG_ITEM_DIM && item->attr >= 0) return false;
     if (item->kind == OG_ITEM_DIM && item->dim == d) *out_axes |= 1u << at;
     at += one == OG_ANY_RANK ? rest : one;

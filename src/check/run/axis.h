@@ -12,6 +12,9 @@
 enum { OG_ANY_RANK = -1 };
 int32_t og_item_rank(const og_sample *sample, const og_item *item);
 
+// Whether an expression reads dim `d`.
+bool og_expr_names(const og_expr *expr, int32_t d);
+
 // Sets bit i where axis i of a tensor of these items is dim `d`. False where
 // that is not known: an item computes a size from the dim, an argument picks
 // its place, or packs of unknown rank stand before it.

@@ -46,10 +46,7 @@ static double ratio_of(const og_array *a, const og_array *b, double slack) {
   int64_t count = 0;
   if (!og_is_floating(a->type) || !og_is_floating(b->type)) return 0;
   for (int64_t i = 0; i < a->count; ++i) {
-    const double x =
-        og_value_get(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0);
-    const double y =
-        og_value_get(b->type, b->data + (size_t)i * og_dtype_bytes(b->type), 0);
+    const double x = og_array_get(a, i), y = og_array_get(b, i);
     if (x == 0 && y == 0) continue;
     if (x == 0 || y == 0 || !isfinite(x / y)) return 0;
     if (count++ == 0) ratio = x / y;

@@ -16,9 +16,7 @@ enum { VALUES_MAX = 8 };
 
 static bool has_nan(const og_array *a) {
   for (int64_t i = 0; i < a->count; ++i)
-    if (isnan(og_value_get(a->type,
-                           a->data + (size_t)i * og_dtype_bytes(a->type), 0)))
-      return true;
+    if (isnan(og_array_get(a, i))) return true;
   return false;
 }
 
@@ -28,11 +26,9 @@ static void write_values(const og_array *a, og_text *out) {
       og_is_complex(a->type) || (is_float && !has_nan(a)))
     return;
   og_text_add(out, " = {");
-  for (int64_t i = 0; i < a->count; ++i) {
-    const char *at = a->data + (size_t)i * og_dtype_bytes(a->type);
+  for (int64_t i = 0; i < a->count; ++i)
     og_text_addf(out, is_float ? "%s%.9g" : "%s%.0f", i > 0 ? ", " : "",
-                 og_value_get(a->type, at, 0));
-  }
+                 og_array_get(a, i));
   og_text_add(out, "}");
 }
 
