@@ -389,7 +389,9 @@ typedef struct form {
   og_step_fn run;
   og_step_fn run_planes;  // of dense planes of floats; NULL: it has none
   const char *in, *out;
+  int32_t eps;  // which attribute it is, or NONE
 } form;
+enum { NONE = -1 };
 
 static og_status rows_read(og_prep *prep, norm *s, const og_tensor *x) {
   int64_t rank;
@@ -484,56 +486,33 @@ static og_status norm_begin(og_prep *prep, const form *f, norm **out) {
     if (strchr("XCS", f->in[i]) != NULL && prep->in[i] == NULL)
       return og_prep_wrong(prep, "an operand that it needs is missing");
   OG_TRY(counts_check(prep, s, prep->in, f->in));
-  return counts_check(prep, s, prep->out, f->out);
+  OG_TRY(counts_check(prep, s, prep->out, f->out));
+  return f->eps >= 0 ? og_prep_float(prep, f->eps, 1e-5, &s->eps) : OG_OK;
 }
 
-og_status og_prepare_layer_norm(og_prep *prep) {
-  static const form of = {rows_read, run_group_norm, NULL, "Xcc", "xss"};
-  norm *s;
-  OG_TRY(norm_begin(prep, &of, &s));
-  return og_prep_float(prep, 1, 1e-5, &s->eps);
-}
-
-og_status og_prepare_layer_norm_backward(og_prep *prep) {
-  static const form of = {rows_read, run_group_norm_backward, NULL, "XXSSc",
-                          "xcc"};
-  norm *s;
-  return norm_begin(prep, &of, &s);
-}
-
-og_status og_prepare_group_norm(og_prep *prep) {
-  static const form of = {groups_read, run_group_norm, NULL, "Xcc", "xss"};
-  norm *s;
-  OG_TRY(norm_begin(prep, &of, &s));
-  return og_prep_float(prep, 1, 1e-5, &s->eps);
-}
-
-og_status og_prepare_group_norm_backward(og_prep *prep) {
-  static const form of = {groups_read, run_group_norm_backward, NULL, "XXSSc",
-                          "xcc"};
-  norm *s;
-  return norm_begin(prep, &of, &s);
-}
-
-og_status og_prepare_batch_norm(og_prep *prep) {
-  static const form of = {channels_read, run_batch_norm, run_planes, "XccCC",
-                          "X"};
-  norm *s;
-  OG_TRY(norm_begin(prep, &of, &s));
-  return og_prep_float(prep, 0, 1e-5, &s->eps);
-}
-
-og_status og_prepare_batch_norm_stats(og_prep *prep) {
-  static const form of = {channels_read, run_batch_norm_stats, run_plane_stats,
-                          "X", "ccc"};
-  norm *s;
-  OG_TRY(norm_begin(prep, &of, &s));
-  return og_prep_float(prep, 0, 1e-5, &s->eps);
-}
+#define PREPARE(name, ...)                     \
+  og_status og_prepare_##name(og_prep *prep) { \
+    static const form of = {__VA_ARGS__};      \
+    norm *s;                                   \
+    return norm_begin(prep, &of, &s);          \
+  }
+PREPARE(layer_norm, rows_read, run_group_norm, NULL, "Xcc", "xss", 1)
+PREPARE(layer_norm_backward, rows_read, run_group_norm_backward, NULL, "XXSSc",
+        "xcc", NONE)
+PREPARE(group_norm, groups_read, run_group_norm, NULL, "Xcc", "xss", 1)
+PREPARE(group_norm_backward, groups_read, run_group_norm_backward, NULL,
+        "XXSSc", "xcc", NONE)
+PREPARE(batch_norm, channels_read, run_batch_norm, run_planes, "XccCC", "X", 0)
+PREPARE(batch_norm_stats, channels_read, run_batch_norm_stats, run_plane_stats,
+        "X", "ccc", 0)
 
 og_status og_prepare_batch_norm_backward(og_prep *prep) {
-  static const form of = {channels_read, run_batch_norm_backward,
-                          run_plane_backward, "XXcCC", "xcc"};
+  static const form of = {channels_read,
+                          run_batch_norm_backward,
+                          run_plane_backward,
+                          "XXcCC",
+                          "xcc",
+                          NONE};
   norm *s;
   int64_t training;
   OG_TRY(norm_begin(prep, &of, &s));
