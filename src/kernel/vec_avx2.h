@@ -11,6 +11,8 @@
 
 typedef __m256 vf;
 typedef __m256i vi;
+typedef __m128i vh;  // VW elements of 16 bits
+typedef __m128i vb;  // VW bytes
 enum { VW = 8 };
 
 OG_V_INLINE __m256i v_iota_i(void) {
@@ -19,25 +21,44 @@ OG_V_INLINE __m256i v_iota_i(void) {
 OG_V_INLINE __m256i v_mask(int64_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), v_iota_i());
 }
-OG_V_INLINE vf v_zero(void) { return _mm256_setzero_ps(); }
-OG_V_INLINE vf v_set1(float x) { return _mm256_set1_ps(x); }
-OG_V_INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
-OG_V_INLINE void v_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
+OG_V_INLINE vf v_of_bits(vi x) { return _mm256_castsi256_ps(x); }
+OG_V_INLINE vh v_bf16_narrow(vf x) {
+  const __m256i u = _mm256_castps_si256(x);
+  const __m256i odd =
+      _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+  __m256i r =
+      _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+  const __m256 nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+  r = _mm256_castps_si256(
+      _mm256_blendv_ps(v_of_bits(r), v_of_bits(quiet), nan));
+  r = _mm256_srli_epi32(r, 16);
+  r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 0x08);
+  return _mm256_castsi256_si128(r);
+}
+OG_V_INLINE vh v_loadn16(const uint16_t *p, int64_t n) {
+  uint16_t part[8] = {0};
+  for (int64_t i = 0; i < n; ++i) part[i] = p[i];
+  return _mm_loadu_si128((const void *)part);
+}
+OG_V_INLINE void v_storen16(uint16_t *p, vh x, int64_t n) {
+  uint16_t part[8];
+  _mm_storeu_si128((void *)part, x);
+  for (int64_t i = 0; i < n; ++i) p[i] = part[i];
+}
+
+#define V(name) _mm256_##name
+#define H(name) _mm_##name
+#define V_BITS(name) _mm256_##name##_si256
+#define H_BITS(name) _mm_##name##_si128
+#include "kernel/vec_x86.h"
+
 OG_V_INLINE vf v_loadn(const float *p, int64_t n) {
   return _mm256_maskload_ps(p, v_mask(n));
 }
 OG_V_INLINE void v_storen(float *p, vf x, int64_t n) {
   _mm256_maskstore_ps(p, v_mask(n), x);
 }
-OG_V_INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
-OG_V_INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
-OG_V_INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
-OG_V_INLINE vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-OG_V_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
-OG_V_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
-OG_V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-OG_V_INLINE vf v_neg(vf a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
-OG_V_INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
 OG_V_INLINE vf v_floor(vf a) { return _mm256_floor_ps(a); }
 OG_V_INLINE vf v_round(vf a) {
   return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -51,8 +72,7 @@ OG_V_INLINE vf v_scale2(vf s, vf n) {
   const __m256i bias = _mm256_set1_epi32(127);
   const __m256i a = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
   const __m256i b = _mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23);
-  return _mm256_mul_ps(_mm256_mul_ps(s, _mm256_castsi256_ps(a)),
-                       _mm256_castsi256_ps(b));
+  return _mm256_mul_ps(_mm256_mul_ps(s, v_of_bits(a)), v_of_bits(b));
 }
 // Splits x < 128 into its floor, -127 at least, and a rest in [0, 1).
 OG_V_INLINE vf v_exp2_split(vf x, vf *out_rest) {
@@ -65,7 +85,7 @@ OG_V_INLINE vf v_exp2_split(vf x, vf *out_rest) {
 OG_V_INLINE vf v_exp2_join(vf s, vf n) {
   const __m256i biased =
       _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-  return _mm256_mul_ps(s, _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23)));
+  return _mm256_mul_ps(s, v_of_bits(_mm256_slli_epi32(biased, 23)));
 }
 OG_V_INLINE vf v_select_lt(vf a, vf b, vf x, vf y) {
   return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
@@ -92,9 +112,8 @@ OG_V_INLINE vf v_keep(vf a, int64_t lo, int64_t hi, float fill) {
       _mm256_cmpgt_epi32(_mm256_set1_epi32(v_lane_limit(hi)), v_iota_i());
   const __m256i outside =
       _mm256_cmpgt_epi32(_mm256_set1_epi32(v_lane_limit(lo)), v_iota_i());
-  return _mm256_blendv_ps(
-      _mm256_set1_ps(fill), a,
-      _mm256_castsi256_ps(_mm256_andnot_si256(outside, below)));
+  return _mm256_blendv_ps(_mm256_set1_ps(fill), a,
+                          v_of_bits(_mm256_andnot_si256(outside, below)));
 }
 OG_V_INLINE __m256i v_bits(uint32_t bits) {
   const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
@@ -102,14 +121,12 @@ OG_V_INLINE __m256i v_bits(uint32_t bits) {
       _mm256_and_si256(_mm256_set1_epi32((int)bits), lane), lane);
 }
 OG_V_INLINE vf v_keep_bits(vf a, uint32_t bits, float fill) {
-  return _mm256_blendv_ps(_mm256_set1_ps(fill), a,
-                          _mm256_castsi256_ps(v_bits(bits)));
+  return _mm256_blendv_ps(_mm256_set1_ps(fill), a, v_of_bits(v_bits(bits)));
 }
 // Lanes whose bit is 1 are loaded, the others are those of a and not read.
 OG_V_INLINE vf v_load_bits(vf a, const float *p, uint32_t bits) {
   const __m256i on = v_bits(bits);
-  return _mm256_blendv_ps(a, _mm256_maskload_ps(p, on),
-                          _mm256_castsi256_ps(on));
+  return _mm256_blendv_ps(a, _mm256_maskload_ps(p, on), v_of_bits(on));
 }
 // Elements 0, 2, 4, ... of a and b behind each other.
 OG_V_INLINE vf v_even(vf a, vf b) {
@@ -118,64 +135,6 @@ OG_V_INLINE vf v_even(vf a, vf b) {
 }
 OG_V_INLINE vf v_iota(void) { return _mm256_cvtepi32_ps(v_iota_i()); }
 
-OG_V_INLINE vf v_bf16_widen(__m128i x) {
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
-}
-OG_V_INLINE __m128i v_bf16_narrow(vf x) {
-  const __m256i u = _mm256_castps_si256(x);
-  const __m256i odd =
-      _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-  __m256i r =
-      _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-  const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
-  const __m256 nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
-  r = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(r),
-                                           _mm256_castsi256_ps(quiet), nan));
-  r = _mm256_srli_epi32(r, 16);
-  r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 0x08);
-  return _mm256_castsi256_si128(r);
-}
-OG_V_INLINE __m128i v_load16(const uint16_t *p) {
-  return _mm_loadu_si128((const void *)p);
-}
-OG_V_INLINE __m128i v_loadn16(const uint16_t *p, int64_t n) {
-  uint16_t part[8] = {0};
-  for (int64_t i = 0; i < n; ++i) part[i] = p[i];
-  return v_load16(part);
-}
-OG_V_INLINE void v_store16(uint16_t *p, __m128i x) {
-  _mm_storeu_si128((void *)p, x);
-}
-OG_V_INLINE void v_storen16(uint16_t *p, __m128i x, int64_t n) {
-  uint16_t part[8];
-  v_store16(part, x);
-  for (int64_t i = 0; i < n; ++i) p[i] = part[i];
-}
-OG_V_INLINE vf v_load_bf16(const uint16_t *p) {
-  return v_bf16_widen(v_load16(p));
-}
-OG_V_INLINE vf v_loadn_bf16(const uint16_t *p, int64_t n) {
-  return v_bf16_widen(v_loadn16(p, n));
-}
-OG_V_INLINE void v_store_bf16(uint16_t *p, vf x) {
-  v_store16(p, v_bf16_narrow(x));
-}
-OG_V_INLINE void v_storen_bf16(uint16_t *p, vf x, int64_t n) {
-  v_storen16(p, v_bf16_narrow(x), n);
-}
-// Of VW pairs of them, the first ones and the second ones.
-OG_V_INLINE vf v_load_bf16_even(const uint16_t *p) {
-  return _mm256_castsi256_ps(
-      _mm256_slli_epi32(_mm256_loadu_si256((const void *)p), 16));
-}
-OG_V_INLINE vf v_load_bf16_odd(const uint16_t *p) {
-  return _mm256_castsi256_ps(
-      _mm256_and_si256(_mm256_loadu_si256((const void *)p),
-                       _mm256_set1_epi32((int)0xffff0000u)));
-}
-// Bytes, as int8, as the upper half of f16, and as float8 of 4 exponent bits:
-// f16 of other bias, whose 1.875 * 2^8 is a NaN.
-typedef __m128i vb;
 OG_V_INLINE vb v_load_bytes(const uint8_t *p) {
   return _mm_loadl_epi64((const void *)p);
 }
@@ -183,34 +142,6 @@ OG_V_INLINE vb v_loadn_bytes(const uint8_t *p, int64_t n) {
   uint8_t part[8] = {0};
   for (int64_t i = 0; i < n; ++i) part[i] = p[i];
   return v_load_bytes(part);
-}
-OG_V_INLINE vf v_i8(vb x) {
-  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x));
-}
-OG_V_INLINE vf v_e5m2(vb x) {
-  return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(x), 8));
-}
-OG_V_INLINE vf v_e4m3(vb x) {
-  const __m128i wide = _mm_cvtepu8_epi16(x);
-  const __m128i rest = _mm_and_si128(wide, _mm_set1_epi16(127));
-  const __m128i sign = _mm_slli_epi16(_mm_sub_epi16(wide, rest), 8);
-  const __m128i odd = _mm_and_si128(_mm_cmpeq_epi16(rest, _mm_set1_epi16(127)),
-                                    _mm_set1_epi16(0x7c00));
-  const __m128i half =
-      _mm_or_si128(_mm_or_si128(_mm_slli_epi16(rest, 7), sign), odd);
-  return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(256));
-}
-OG_V_INLINE vf v_load_f16(const uint16_t *p) {
-  return _mm256_cvtph_ps(v_load16(p));
-}
-OG_V_INLINE vf v_loadn_f16(const uint16_t *p, int64_t n) {
-  return _mm256_cvtph_ps(v_loadn16(p, n));
-}
-OG_V_INLINE void v_store_f16(uint16_t *p, vf x) {
-  v_store16(p, _mm256_cvtps_ph(x, 0));
-}
-OG_V_INLINE void v_storen_f16(uint16_t *p, vf x, int64_t n) {
-  v_storen16(p, _mm256_cvtps_ph(x, 0), n);
 }
 
 OG_V_INLINE void v_sum4(vf a, vf b, vf c, vf d, float *out) {
@@ -246,33 +177,6 @@ OG_V_INLINE void v_transpose(vf *r) {
   }
 }
 
-// Integers of 32 bits, and u: 4 bytes each.
-OG_V_INLINE vi v_zero_i(void) { return _mm256_setzero_si256(); }
-OG_V_INLINE vi v_set1_i(int32_t x) { return _mm256_set1_epi32(x); }
-OG_V_INLINE vi v_load_i(const void *p) { return _mm256_loadu_si256(p); }
-OG_V_INLINE vi v_add_i(vi a, vi b) { return _mm256_add_epi32(a, b); }
-OG_V_INLINE vi v_sub_i(vi a, vi b) { return _mm256_sub_epi32(a, b); }
-OG_V_INLINE vi v_times256(vi a) { return _mm256_slli_epi32(a, 8); }
-OG_V_INLINE vf v_to_float(vi a) { return _mm256_cvtepi32_ps(a); }
-// Bytes 0 and 2, and 1 and 3, as pairs of 16 bits.
-OG_V_INLINE vi v_bytes_even(vi u) {
-  return _mm256_and_si256(u, _mm256_set1_epi32(0xff00ff));
-}
-OG_V_INLINE vi v_bytes_odd(vi u) { return _mm256_srli_epi16(u, 8); }
-// The low and the high halves of bytes.
-OG_V_INLINE vi v_nibbles_low(vi u) {
-  return _mm256_and_si256(u, _mm256_set1_epi8(15));
-}
-OG_V_INLINE vi v_nibbles_high(vi u) {
-  return v_nibbles_low(_mm256_srli_epi16(u, 4));
-}
-// The sum of the two products of signed pairs.
-OG_V_INLINE vi v_madd(vi a, vi b) { return _mm256_madd_epi16(a, b); }
-// c + the sum of the four products of unsigned u, to 15, and signed b.
-OG_V_INLINE vi v_low_dots(vi c, vi u, vi b) {
-  const vi pairs = _mm256_maddubs_epi16(u, b);
-  return _mm256_add_epi32(c, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
 // c + the sum of the four products of unsigned u and signed b.
 // Of VNNI; gcc 12 keeps the intrinsic's sums in memory.
 OG_V_INLINE vi v_dots(vi c, vi u, vi b) {

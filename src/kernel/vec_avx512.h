@@ -24,28 +24,46 @@
 
 typedef __m512 vf;
 typedef __m512i vi;
+typedef __m256i vh;  // VW elements of 16 bits
+typedef __m128i vb;  // VW bytes
 enum { VW = 16 };
 
 OG_V_INLINE __mmask16 v_mask(int64_t n) { return (__mmask16)((1u << n) - 1); }
-OG_V_INLINE vf v_zero(void) { return _mm512_setzero_ps(); }
-OG_V_INLINE vf v_set1(float x) { return _mm512_set1_ps(x); }
-OG_V_INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
-OG_V_INLINE void v_store(float *p, vf x) { _mm512_storeu_ps(p, x); }
+OG_V_INLINE vf v_of_bits(vi x) { return _mm512_castsi512_ps(x); }
+// To nearest even; a NaN keeps its quiet bit.
+OG_V_INLINE vh v_bf16_narrow(vf x) {
+#if OG_V_HAS_BF16_DOTS
+  return (vh)_mm512_cvtneps_pbh(x);
+#else
+  const __m512i u = _mm512_castps_si512(x);
+  const __m512i odd =
+      _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+  __m512i r =
+      _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  r = _mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
+#endif
+}
+OG_V_INLINE vh v_loadn16(const uint16_t *p, int64_t n) {
+  return _mm256_maskz_loadu_epi16(v_mask(n), p);
+}
+OG_V_INLINE void v_storen16(uint16_t *p, vh x, int64_t n) {
+  _mm256_mask_storeu_epi16(p, v_mask(n), x);
+}
+
+#define V(name) _mm512_##name
+#define H(name) _mm256_##name
+#define V_BITS(name) _mm512_##name##_si512
+#define H_BITS(name) _mm256_##name##_si256
+#include "kernel/vec_x86.h"
+
 OG_V_INLINE vf v_loadn(const float *p, int64_t n) {
   return _mm512_maskz_loadu_ps(v_mask(n), p);
 }
 OG_V_INLINE void v_storen(float *p, vf x, int64_t n) {
   _mm512_mask_storeu_ps(p, v_mask(n), x);
 }
-OG_V_INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
-OG_V_INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
-OG_V_INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
-OG_V_INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-OG_V_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
-OG_V_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
-OG_V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-OG_V_INLINE vf v_neg(vf a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
-OG_V_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
 OG_V_INLINE vf v_floor(vf a) {
   return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 }
@@ -114,81 +132,11 @@ OG_V_INLINE vf v_iota(void) {
   return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
-OG_V_INLINE vf v_bf16_widen(__m256i x) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
-}
-// To nearest even; a NaN keeps its quiet bit.
-OG_V_INLINE __m256i v_bf16_narrow(vf x) {
-#if OG_V_HAS_BF16_DOTS
-  return (__m256i)_mm512_cvtneps_pbh(x);
-#else
-  const __m512i u = _mm512_castps_si512(x);
-  const __m512i odd =
-      _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  __m512i r =
-      _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  r = _mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x400000));
-  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
-#endif
-}
-OG_V_INLINE vf v_load_bf16(const uint16_t *p) {
-  return v_bf16_widen(_mm256_loadu_si256((const void *)p));
-}
-OG_V_INLINE vf v_loadn_bf16(const uint16_t *p, int64_t n) {
-  return v_bf16_widen(_mm256_maskz_loadu_epi16(v_mask(n), p));
-}
-OG_V_INLINE void v_store_bf16(uint16_t *p, vf x) {
-  _mm256_storeu_si256((void *)p, v_bf16_narrow(x));
-}
-OG_V_INLINE void v_storen_bf16(uint16_t *p, vf x, int64_t n) {
-  _mm256_mask_storeu_epi16(p, v_mask(n), v_bf16_narrow(x));
-}
-// Of VW pairs of them, the first ones and the second ones.
-OG_V_INLINE vf v_load_bf16_even(const uint16_t *p) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
-}
-OG_V_INLINE vf v_load_bf16_odd(const uint16_t *p) {
-  return _mm512_castsi512_ps(_mm512_and_si512(
-      _mm512_loadu_si512(p), _mm512_set1_epi32((int)0xffff0000u)));
-}
-// Bytes, as int8, as the upper half of f16, and as float8 of 4 exponent bits:
-// f16 of other bias, whose 1.875 * 2^8 is a NaN.
-typedef __m128i vb;
 OG_V_INLINE vb v_load_bytes(const uint8_t *p) {
   return _mm_loadu_si128((const void *)p);
 }
 OG_V_INLINE vb v_loadn_bytes(const uint8_t *p, int64_t n) {
   return _mm_maskz_loadu_epi8(v_mask(n), p);
-}
-OG_V_INLINE vf v_i8(vb x) {
-  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
-}
-OG_V_INLINE vf v_e5m2(vb x) {
-  return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(x), 8));
-}
-OG_V_INLINE vf v_e4m3(vb x) {
-  const __m256i wide = _mm256_cvtepu8_epi16(x);
-  const __m256i rest = _mm256_and_si256(wide, _mm256_set1_epi16(127));
-  const __m256i sign = _mm256_slli_epi16(_mm256_sub_epi16(wide, rest), 8);
-  const __m256i odd =
-      _mm256_and_si256(_mm256_cmpeq_epi16(rest, _mm256_set1_epi16(127)),
-                       _mm256_set1_epi16(0x7c00));
-  const __m256i half =
-      _mm256_or_si256(_mm256_or_si256(_mm256_slli_epi16(rest, 7), sign), odd);
-  return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256));
-}
-OG_V_INLINE vf v_load_f16(const uint16_t *p) {
-  return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
-}
-OG_V_INLINE vf v_loadn_f16(const uint16_t *p, int64_t n) {
-  return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(v_mask(n), p));
-}
-OG_V_INLINE void v_store_f16(uint16_t *p, vf x) {
-  _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(x, 0));
-}
-OG_V_INLINE void v_storen_f16(uint16_t *p, vf x, int64_t n) {
-  _mm256_mask_storeu_epi16(p, v_mask(n), _mm512_cvtps_ph(x, 0));
 }
 
 // Four vectors to one number each, by one operation on pairs.
@@ -242,33 +190,6 @@ OG_V_INLINE void v_transpose(vf *r) {
   }
 }
 
-// Integers of 32 bits, and u: 4 bytes each.
-OG_V_INLINE vi v_zero_i(void) { return _mm512_setzero_si512(); }
-OG_V_INLINE vi v_set1_i(int32_t x) { return _mm512_set1_epi32(x); }
-OG_V_INLINE vi v_load_i(const void *p) { return _mm512_loadu_si512(p); }
-OG_V_INLINE vi v_add_i(vi a, vi b) { return _mm512_add_epi32(a, b); }
-OG_V_INLINE vi v_sub_i(vi a, vi b) { return _mm512_sub_epi32(a, b); }
-OG_V_INLINE vi v_times256(vi a) { return _mm512_slli_epi32(a, 8); }
-OG_V_INLINE vf v_to_float(vi a) { return _mm512_cvtepi32_ps(a); }
-// Bytes 0 and 2, and 1 and 3, as pairs of 16 bits.
-OG_V_INLINE vi v_bytes_even(vi u) {
-  return _mm512_and_si512(u, _mm512_set1_epi32(0xff00ff));
-}
-OG_V_INLINE vi v_bytes_odd(vi u) { return _mm512_srli_epi16(u, 8); }
-// The low and the high halves of bytes.
-OG_V_INLINE vi v_nibbles_low(vi u) {
-  return _mm512_and_si512(u, _mm512_set1_epi8(15));
-}
-OG_V_INLINE vi v_nibbles_high(vi u) {
-  return v_nibbles_low(_mm512_srli_epi16(u, 4));
-}
-// The sum of the two products of signed pairs.
-OG_V_INLINE vi v_madd(vi a, vi b) { return _mm512_madd_epi16(a, b); }
-// c + the sum of the four products of unsigned u, to 15, and signed b.
-OG_V_INLINE vi v_low_dots(vi c, vi u, vi b) {
-  const vi pairs = _mm512_maddubs_epi16(u, b);
-  return _mm512_add_epi32(c, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
-}
 // c + the sum of the four products of unsigned u and signed b.
 // Of VNNI; gcc 12 keeps the intrinsic's sums in memory.
 OG_V_INLINE vi v_dots(vi c, vi u, vi b) {
