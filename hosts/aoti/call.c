@@ -69,15 +69,12 @@ static og_status entries_read(reading *r, const opgraft_param_info *param,
 static og_status list_read(reading *r, const opgraft_param_info *param) {
   const void *entries;
   int64_t count;
-  const og_status found = entries_read(r, param, &entries, &count);
-  if (found != OG_OK) return found;
+  OG_HOST_TRY(entries_read(r, param, &entries, &count));
   aoti_tensor const *handles = entries;
   for (int64_t i = 0; i < count; ++i) {
     og_tensor tensor;
-    og_status status = tensor_get(r, handles[i], &tensor);
-    if (status == OG_OK)
-      status = og_host_entry(&r->call, param->tensor, &tensor, &r->error);
-    if (status != OG_OK) return status;
+    OG_HOST_TRY(tensor_get(r, handles[i], &tensor));
+    OG_HOST_TRY(og_host_entry(&r->call, param->tensor, &tensor, &r->error));
   }
   return OG_OK;
 }
@@ -114,8 +111,7 @@ static og_status numbers_read(reading *r, const opgraft_param_info *param,
                               og_attr *out) {
   const void *values;
   int64_t count;
-  const og_status status = entries_read(r, param, &values, &count);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(entries_read(r, param, &values, &count));
   *out = (og_attr){.count = count};
   if (param->type == OPGRAFT_TYPE_BOOL) {
     out->kind = OG_ATTR_BOOLS;
@@ -187,9 +183,8 @@ static og_status args_read(reading *r) {
   const og_own_op *op = r->call.op;
   for (int32_t i = 0; i < op->info.param_count; ++i) {
     const opgraft_param_info *param = &op->params[i];
-    const og_status status =
-        param->tensor >= 0 ? tensor_read(r, param) : attr_read(r, param);
-    if (status != OG_OK) return status;
+    OG_HOST_TRY(param->tensor >= 0 ? tensor_read(r, param)
+                                   : attr_read(r, param));
   }
   return OG_OK;
 }
@@ -221,10 +216,9 @@ static og_status result_take(reading *r) {
 }
 
 static og_status run(reading *r) {
-  og_status status = args_read(r);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(args_read(r));
   og_host_share(&r->call);
-  status = og_host_infer(&r->call, &r->error);
+  og_status status = og_host_infer(&r->call, &r->error);
   if (status == OG_OK)
     status = r->into != NULL ? result_take(r) : results_make(r);
   return status == OG_OK ? og_host_run(&r->call, &r->error) : status;

@@ -7,8 +7,6 @@
 // function, which writes that into a tensor: Inductor passes it first, then
 // the tensors, then the other arguments.
 
-#include <string.h>
-
 #include "aoti/call.h"
 #include "shared/own.h"
 #include "shared/text.h"

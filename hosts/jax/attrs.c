@@ -278,8 +278,7 @@ static og_status names_check(const xla_attrs *attrs, const og_own_op *op,
 og_status og_jax_attrs(const xla_attrs *attrs, og_host_call *call,
                        og_jax_room *room, opgraft_error *error) {
   const og_own_op *op = call->op;
-  const og_status status = names_check(attrs, op, error);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(names_check(attrs, op, error));
   room->used = 0;
   room->is_full = 0;
   for (int32_t a = 0; a < op->info.attr_count; ++a) {

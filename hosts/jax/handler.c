@@ -86,9 +86,8 @@ static og_status list_read(cursor *c, int32_t t) {
     const xla_buffer *buffer = is_given ? arg_next(c) : NULL;
     og_tensor tensor = {0};
     if (buffer != NULL) tensor = tensor_of(buffer);
-    const og_status status =
-        og_host_entry(c->call, t, buffer != NULL ? &tensor : NULL, c->error);
-    if (status != OG_OK) return status;
+    OG_HOST_TRY(
+        og_host_entry(c->call, t, buffer != NULL ? &tensor : NULL, c->error));
   }
   return OG_OK;
 }
@@ -147,8 +146,7 @@ static og_status args_read(cursor *c) {
     return OG_INVALID;
   }
   for (int32_t t = 0; t < count; ++t) {
-    const og_status status = tensor_read(c, t);
-    if (status != OG_OK) return status;
+    OG_HOST_TRY(tensor_read(c, t));
   }
   if (c->given != NULL && c->given_used != c->given_count)
     return count_error(c, "entries of opgraft.given", c->given_count,
@@ -195,19 +193,14 @@ static og_status result_place(const cursor *c, int32_t i,
 static og_status results_place(const cursor *c) {
   opgraft_frame *frame = &c->call->frame;
   const og_own_op *op = c->call->op;
-  int64_t wanted = op->info.mutated_count, ret = 0;
-  for (int32_t i = 0; i < op->info.fresh_count; ++i)
-    wanted += (op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
-                  ? frame->fresh_list[i].count
-                  : 1;
+  const int64_t wanted = og_host_results_count(c->call);
+  int64_t ret = 0;
   if (c->frame->rets.count != wanted)
     return count_error(c, "results", c->frame->rets.count, wanted);
   for (int32_t i = 0; i < op->info.fresh_count; ++i) {
-    const og_status status =
-        (op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
-            ? list_place(c, frame->fresh_list[i], &ret)
-            : result_place(c, i, c->frame->rets.buffers[ret++]);
-    if (status != OG_OK) return status;
+    OG_HOST_TRY(og_host_is_list(c->call, i)
+                    ? list_place(c, frame->fresh_list[i], &ret)
+                    : result_place(c, i, c->frame->rets.buffers[ret++]));
   }
   return OG_OK;
 }
@@ -221,12 +214,10 @@ static og_status run_inferred(cursor *c) {
 
 static og_status run_all(cursor *c, og_jax_room *room, og_jax_kept *kept) {
   const xla_attrs *attrs = &c->frame->attrs;
-  og_status status = args_read(c);
-  if (status == OG_OK) status = og_jax_attrs(attrs, c->call, room, c->error);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(args_read(c));
+  OG_HOST_TRY(og_jax_attrs(attrs, c->call, room, c->error));
   og_host_share(c->call);
-  status = og_host_infer(c->call, c->error);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(og_host_infer(c->call, c->error));
   if (kept != NULL) og_jax_kept_keep(kept, attrs);
   return run_inferred(c);
 }
@@ -267,18 +258,15 @@ static og_status written_move(const cursor *c, og_host_kept *kept) {
     og_tensor *tensor = &c->call->inputs[t];
     void *data = NULL;
     if (!kept->is_given[t]) continue;
-    const og_status status =
-        written_find(c, op->tensor_params[t], tensor, &data);
-    if (status != OG_OK) return status;
+    OG_HOST_TRY(written_find(c, op->tensor_params[t], tensor, &data));
     og_host_written_move(tensor, data);
   }
   return OG_OK;
 }
 
 static og_status run_again(cursor *c, og_host_kept *kept) {
-  og_status status = written_move(c, kept);
-  if (status != OG_OK) return status;
-  status = og_host_kept_begin(kept, c->error);
+  OG_HOST_TRY(written_move(c, kept));
+  og_status status = og_host_kept_begin(kept, c->error);
   if (status == OG_OK) status = run_inferred(c);
   og_host_kept_end(kept);
   return status;

@@ -129,8 +129,7 @@ static og_status trial_infer(const inference *in, og_host_call *call,
       og_host_input(call, t, &tensor);
       continue;
     }
-    const og_status status = og_host_entry(call, t, &tensor, error);
-    if (status != OG_OK) return status;
+    OG_HOST_TRY(og_host_entry(call, t, &tensor, error));
   }
   for (int32_t a = 0; a < op->info.attr_count; ++a)
     call->frame.attr[a] = in->attrs.attr[a];

@@ -60,6 +60,13 @@ og_status og_host_entry(og_host_call *call, int32_t t, const og_tensor *tensor,
   return OG_OK;
 }
 
+int64_t og_host_results_count(const og_host_call *call) {
+  int64_t count = call->op->info.mutated_count;
+  for (int32_t i = 0; i < call->op->info.fresh_count; ++i)
+    count += og_host_result_count(call, i);
+  return count;
+}
+
 int og_host_is_shared(const og_host_call *call) {
   size_t bytes = 0;
   for (int32_t t = 0; t < call->op->info.tensor_count; ++t)

@@ -63,6 +63,22 @@ og_status og_host_infer(og_host_call *call, opgraft_error *error);
 og_status og_host_run(og_host_call *call, opgraft_error *error);
 void og_host_end(og_host_call *call);
 
+// Fresh result i: whether it is a list, its tensors, which are one otherwise.
+static inline int og_host_is_list(const og_host_call *call, int32_t i) {
+  return (call->op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0;
+}
+static inline int64_t og_host_result_count(const og_host_call *call,
+                                           int32_t i) {
+  return og_host_is_list(call, i) ? call->frame.fresh_list[i].count : 1;
+}
+static inline og_tensor *og_host_result(og_host_call *call, int32_t i,
+                                        int64_t k) {
+  return og_host_is_list(call, i) ? call->frame.fresh_list[i].tensors[k]
+                                  : &call->frame.fresh[i];
+}
+// The tensors of all results, the new values of arguments included.
+int64_t og_host_results_count(const og_host_call *call);
+
 // Whether the arguments that are given are enough for several threads.
 int og_host_is_shared(const og_host_call *call);
 

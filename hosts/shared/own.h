@@ -6,6 +6,13 @@
 
 #include <opgraft/info.h>
 
+// Returns the code of a call that fails. While nothing is owned only.
+#define OG_HOST_TRY(expr)                   \
+  do {                                      \
+    const og_status og_tried = (expr);      \
+    if (og_tried != OG_OK) return og_tried; \
+  } while (0)
+
 // One operator's declaration as arrays.
 typedef struct og_own_op {
   const opgraft_op *op;

@@ -40,8 +40,7 @@ static og_status given_read(og_packed *node, og_words *words,
   for (int32_t t = 0; t < node->op->info.tensor_count; ++t) {
     const uint32_t flags = node->op->tensor_params[t]->flags;
     if ((flags & OPGRAFT_PARAM_LIST) != 0) {
-      const og_status status = list_count(node, words, error);
-      if (status != OG_OK) return status;
+      OG_HOST_TRY(list_count(node, words, error));
       continue;
     }
     const int64_t flag = og_words_next(words);
@@ -149,10 +148,9 @@ static og_status attr_read(og_packed *node, int32_t a, og_words *words,
 og_status og_packed_read(og_packed *node, const og_own_op *op, og_words *words,
                          opgraft_error *error) {
   *node = (og_packed){.op = op};
-  og_status status = given_read(node, words, error);
-  for (int32_t a = 0; status == OG_OK && a < op->info.attr_count; ++a)
-    status = attr_read(node, a, words, error);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(given_read(node, words, error));
+  for (int32_t a = 0; a < op->info.attr_count; ++a)
+    OG_HOST_TRY(attr_read(node, a, words, error));
   return words->is_short ? og_words_short(words, op, error) : OG_OK;
 }
 
@@ -179,10 +177,8 @@ static og_status input_give(void *state, int32_t t, int32_t index, int is_list,
 
 static og_status query_infer(query *q, og_packed *node, const og_own_op *op,
                              opgraft_error *error) {
-  og_status status = og_packed_read(node, op, &q->words, error);
-  if (status == OG_OK)
-    status = og_packed_inputs(node, &q->call, input_give, q, error);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(og_packed_read(node, op, &q->words, error));
+  OG_HOST_TRY(og_packed_inputs(node, &q->call, input_give, q, error));
   if (q->words.is_short) return og_words_short(&q->words, op, error);
   for (int32_t a = 0; a < op->info.attr_count; ++a)
     q->call.frame.attr[a] = node->attr[a];

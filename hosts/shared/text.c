@@ -41,24 +41,6 @@ void og_host_text_close(og_host_text *text) {
   og_host_text_add(text, "\"");
 }
 
-void og_host_text_json(og_host_text *text, const char *words) {
-  if (words == NULL) {
-    og_host_text_add(text, "null");
-    return;
-  }
-  og_host_text_open(text);
-  for (; *words != '\0'; ++words) {
-    if ((unsigned char)*words >= 0x20) {
-      put(text, *words, text->depth);
-      continue;
-    }
-    char code[8];  // one backslash, which the strings outside escape
-    snprintf(code, sizeof code, "\\u%04x", (unsigned char)*words);
-    for (const char *c = code; *c != '\0'; ++c) put(text, *c, text->depth - 1);
-  }
-  og_host_text_close(text);
-}
-
 size_t og_host_text_end(og_host_text *text) {
   if (text->size > 0)
     text->out[text->length < text->size ? text->length : text->size - 1] = '\0';

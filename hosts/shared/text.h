@@ -2,9 +2,8 @@
 // Text that an adapter makes of its declarations: C source, JSON.
 //
 //   og_host_text t = og_host_text_begin(out, size);
-//   og_host_text_add(&t, "{\"name\": ");
-//   og_host_text_json(&t, name);
-//   og_host_text_add(&t, "}");
+//   og_host_text_add(&t, "int count = ");
+//   og_host_text_number(&t, count);
 //   length = og_host_text_end(&t);   // without the NUL; may be above `size`
 
 #ifndef OG_HOSTS_SHARED_TEXT_H
@@ -24,8 +23,6 @@ typedef struct og_host_text {
 og_host_text og_host_text_begin(char *out, size_t size);
 void og_host_text_add(og_host_text *text, const char *words);
 void og_host_text_number(og_host_text *text, int64_t number);
-// A JSON string: `words` in quotes, escaped; null for NULL.
-void og_host_text_json(og_host_text *text, const char *words);
 // What is added until the matching close is itself the value of a JSON string.
 void og_host_text_open(og_host_text *text);
 void og_host_text_close(og_host_text *text);

@@ -67,16 +67,13 @@ static void tensor_put(sink *s, const og_tensor *tensor) {
   for (int32_t i = 0; i < tensor->ndim; ++i) put(s, tensor->shape[i]);
 }
 
-int64_t og_words_results(const og_host_call *call, int64_t *out, int64_t size) {
+int64_t og_words_results(og_host_call *call, int64_t *out, int64_t size) {
   sink s = {.out = out, .size = size};
   for (int32_t i = 0; i < call->op->info.fresh_count; ++i) {
-    if ((call->op->fresh[i]->flags & OPGRAFT_RESULT_LIST) == 0) {
-      tensor_put(&s, &call->frame.fresh[i]);
-      continue;
-    }
-    const og_tensor_list *list = &call->frame.fresh_list[i];
-    put(&s, list->count);
-    for (int64_t k = 0; k < list->count; ++k) tensor_put(&s, list->tensors[k]);
+    const int64_t count = og_host_result_count(call, i);
+    if (og_host_is_list(call, i)) put(&s, count);
+    for (int64_t k = 0; k < count; ++k)
+      tensor_put(&s, og_host_result(call, i, k));
   }
   return s.used;
 }

@@ -28,6 +28,6 @@ og_status og_words_short(const og_words *words, const og_own_op *op,
                          opgraft_error *error);
 
 // The words of the results of an inferred call; may be above `size`.
-int64_t og_words_results(const og_host_call *call, int64_t *out, int64_t size);
+int64_t og_words_results(og_host_call *call, int64_t *out, int64_t size);
 
 #endif  // OG_HOSTS_SHARED_WORDS_H

@@ -87,9 +87,8 @@ static og_status kernel_read(const og_tf_library *tf, void *made, void *status,
                              kernel *k, opgraft_error *error) {
   const og_own_op *op = NULL;
   int32_t count = 0;
-  og_status code = op_read(tf, made, status, &op, error);
-  if (code == OG_OK) code = words_read(tf, made, status, k, &count, error);
-  if (code != OG_OK) return code;
+  OG_HOST_TRY(op_read(tf, made, status, &op, error));
+  OG_HOST_TRY(words_read(tf, made, status, k, &count, error));
   og_words words = {.word = k->words, .count = count};
   return og_packed_read(&k->node, op, &words, error);
 }
@@ -190,8 +189,7 @@ static og_status output_type_check(const run *r, int32_t index,
 // The memory of the node's output `index`.
 static og_status output_make(run *r, int32_t index, const og_tensor *tensor,
                              void **out_data, opgraft_error *error) {
-  const og_status status = output_type_check(r, index, tensor, error);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(output_type_check(r, index, tensor, error));
   void *made = r->tf->AllocateOutput(
       r->context, index, og_tf_number(tensor->dtype), tensor->shape,
       tensor->ndim, og_host_bytes(tensor), r->status);
@@ -209,8 +207,7 @@ static og_status written_read(run *r, const opgraft_param_info *param,
   const int32_t out =
       r->output_count - r->node->op->info.mutated_count + param->out;
   int from = -1;
-  const og_status status = output_type_check(r, out, tensor, error);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(output_type_check(r, out, tensor, error));
   r->tf->DeleteTensor(r->inputs[index]);
   r->inputs[index] = NULL;
   r->outputs[out] = r->tf->ForwardInputOrAllocateOutput(
@@ -234,8 +231,7 @@ static og_status input_give(void *state, int32_t t, int32_t index, int is_list,
   run *r = state;
   const opgraft_param_info *param = r->node->op->tensor_params[t];
   og_tensor tensor;
-  const og_status status = input_tensor(r, index, &tensor, error);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(input_tensor(r, index, &tensor, error));
   if (is_list) return og_host_entry(&r->call, t, &tensor, error);
   if (param->out >= 0) return written_read(r, param, index, &tensor, error);
   og_host_input(&r->call, t, &tensor);
@@ -256,38 +252,18 @@ static og_status apart_make(run *r, int32_t i, opgraft_error *error) {
   return say(error, OG_MEMORY, r->node->op->info.name, "out of memory");
 }
 
-static og_status list_make(run *r, og_tensor_list list, int32_t *index,
-                           opgraft_error *error) {
-  for (int64_t k = 0; k < list.count; ++k) {
-    const og_status status = output_make(r, (*index)++, list.tensors[k],
-                                         &list.tensors[k]->data, error);
-    if (status != OG_OK) return status;
-  }
-  return OG_OK;
-}
-
 static og_status outputs_make(run *r, opgraft_error *error) {
-  const og_own_op *op = r->node->op;
-  opgraft_frame *frame = &r->call.frame;
-  int64_t wanted = op->info.mutated_count;
-  for (int32_t i = 0; i < op->info.fresh_count; ++i)
-    wanted += (op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
-                  ? frame->fresh_list[i].count
-                  : 1;
+  const int64_t wanted = og_host_results_count(&r->call);
   if (r->output_count != wanted)
     return count_error(r, "outputs", r->output_count, wanted, error);
   int32_t index = 0;
-  for (int32_t i = 0; i < op->info.fresh_count; ++i) {
-    og_status status;
-    if ((op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0)
-      status = list_make(r, frame->fresh_list[i], &index, error);
-    else if (is_found_late(r))
-      status = apart_make(r, i, error);
-    else
-      status = output_make(r, index++, &frame->fresh[i], &frame->fresh[i].data,
-                           error);
-    if (status != OG_OK) return status;
-  }
+  for (int32_t i = 0; i < r->node->op->info.fresh_count; ++i)
+    for (int64_t k = 0; k < og_host_result_count(&r->call, i); ++k) {
+      og_tensor *result = og_host_result(&r->call, i, k);
+      OG_HOST_TRY(is_found_late(r) && !og_host_is_list(&r->call, i)
+                      ? apart_make(r, i, error)
+                      : output_make(r, index++, result, &result->data, error));
+    }
   return OG_OK;
 }
 
@@ -296,8 +272,7 @@ static og_status outputs_copy(run *r, opgraft_error *error) {
   for (int32_t i = 0; i < r->node->op->info.fresh_count; ++i) {
     const og_tensor *fresh = &r->call.frame.fresh[i];
     void *data = NULL;
-    const og_status status = output_make(r, i, fresh, &data, error);
-    if (status != OG_OK) return status;
+    OG_HOST_TRY(output_make(r, i, fresh, &data, error));
     const size_t bytes = og_host_bytes(fresh);
     if (bytes > 0) memcpy(data, r->apart[i], bytes);
   }
@@ -311,15 +286,14 @@ static og_status run_all(run *r, opgraft_error *error) {
     return count_error(r, "inputs", r->input_count, node->input_count, error);
   if (r->output_count < least || r->output_count > INPUTS_MAX)
     return count_error(r, "outputs", r->output_count, least, error);
-  og_status status = og_packed_inputs(node, &r->call, input_give, r, error);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(og_packed_inputs(node, &r->call, input_give, r, error));
   for (int32_t a = 0; a < node->op->info.attr_count; ++a)
     r->call.frame.attr[a] = node->attr[a];
   og_host_share(&r->call);
-  status = og_host_infer(&r->call, error);
-  if (status == OG_OK) status = outputs_make(r, error);
-  if (status == OG_OK) status = og_host_run(&r->call, error);
-  return status == OG_OK && is_found_late(r) ? outputs_copy(r, error) : status;
+  OG_HOST_TRY(og_host_infer(&r->call, error));
+  OG_HOST_TRY(outputs_make(r, error));
+  OG_HOST_TRY(og_host_run(&r->call, error));
+  return is_found_late(r) ? outputs_copy(r, error) : OG_OK;
 }
 
 static void run_reset(run *r) {

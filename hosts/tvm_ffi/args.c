@@ -236,8 +236,7 @@ static og_status numbers_read(og_tvm_call *c, const opgraft_param_info *param,
   for (int64_t i = 0; i < count; ++i) {
     tvm_any value;
     og_attr number;
-    const og_status status = list_get(c, list, i, &value);
-    if (status != OG_OK) return status;
+    OG_HOST_TRY(list_get(c, list, i, &value));
     if (!number_get(param->type, &value, &number)) {
       wrong(c, param, &value);
       value_release(c, &value);
@@ -275,9 +274,8 @@ static og_status texts_read(og_tvm_call *c, const opgraft_param_info *param,
   if (c->memory[param->attr] == NULL) return no_memory(c);
   for (int64_t i = 0; i < count; ++i) {
     tvm_any value;
-    og_status status = list_get(c, list, i, &value);
-    if (status != OG_OK) return status;
-    status = text_append(c, param, &value, &used);
+    OG_HOST_TRY(list_get(c, list, i, &value));
+    const og_status status = text_append(c, param, &value, &used);
     value_release(c, &value);
     if (status != OG_OK) return status;
   }
@@ -315,13 +313,12 @@ static og_status list_read(og_tvm_call *c, const opgraft_param_info *param,
   int64_t count = param->list_size;
   const int is_one = count > 0 && !is_list(value);
   if (!is_one && !is_list(value)) return wrong(c, param, value);
-  og_status status =
-      is_one ? number_spread(c, param, value) : list_count(c, value, &count);
-  if (status == OG_OK && !is_one)
-    status = param->type == OPGRAFT_TYPE_STR
-                 ? texts_read(c, param, value, count)
-                 : numbers_read(c, param, value, count);
-  if (status != OG_OK) return status;
+  OG_HOST_TRY(is_one ? number_spread(c, param, value)
+                     : list_count(c, value, &count));
+  if (!is_one)
+    OG_HOST_TRY(param->type == OPGRAFT_TYPE_STR
+                    ? texts_read(c, param, value, count)
+                    : numbers_read(c, param, value, count));
   *out = (og_attr){.kind = kinds[param->type], .count = count};
   out->ints = c->memory[param->attr];
   return OG_OK;
@@ -378,8 +375,7 @@ static og_status tensors_read(og_tvm_call *c, const opgraft_param_info *param,
   og_status status = list_count(c, list, &count);
   for (int64_t i = 0; status == OG_OK && i < count; ++i) {
     tvm_any value;
-    status = list_get(c, list, i, &value);
-    if (status != OG_OK) return status;
+    OG_HOST_TRY(list_get(c, list, i, &value));
     status = entry_read(c, param, &value);
     // The list may drop it while the operator runs.
     if (status == OG_OK && value.type >= TVM_OBJECTS)
@@ -417,8 +413,7 @@ og_status og_tvm_args_read(og_tvm_call *c) {
       return og_tvm_refuse(c, "%s is missing", param->name);
     }
     const tvm_any value = og_tvm_settled(&c->args[i]);
-    const og_status status = arg_read(c, param, &value);
-    if (status != OG_OK) return status;
+    OG_HOST_TRY(arg_read(c, param, &value));
   }
   return devices_check(c);
 }

@@ -52,18 +52,6 @@ static void *block_of(const og_tensor *tensor) {
 
 // --- Each result -------------------------------------------------------------
 
-static int64_t entry_count(const og_tvm_call *c, int32_t i) {
-  return (c->call->op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
-             ? c->call->frame.fresh_list[i].count
-             : 1;
-}
-
-static og_tensor *entry(og_tvm_call *c, int32_t i, int64_t k) {
-  return (c->call->op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
-             ? c->call->frame.fresh_list[i].tensors[k]
-             : &c->call->frame.fresh[i];
-}
-
 static og_status no_memory(og_tvm_call *c) {
   c->error.code = OG_MEMORY;
   snprintf(c->error.text, sizeof c->error.text,
@@ -74,10 +62,11 @@ static og_status no_memory(og_tvm_call *c) {
 og_status og_tvm_results_place(og_tvm_call *c) {
   const int32_t count = c->call->op->info.fresh_count;
   for (int32_t i = 0; i < count; ++i)
-    for (int64_t k = 0; k < entry_count(c, i); ++k) entry(c, i, k)->data = NULL;
+    for (int64_t k = 0; k < og_host_result_count(c->call, i); ++k)
+      og_host_result(c->call, i, k)->data = NULL;
   for (int32_t i = 0; i < count; ++i)
-    for (int64_t k = 0; k < entry_count(c, i); ++k) {
-      og_tensor *tensor = entry(c, i, k);
+    for (int64_t k = 0; k < og_host_result_count(c->call, i); ++k) {
+      og_tensor *tensor = og_host_result(c->call, i, k);
       char *block = block_make(tensor);
       if (block == NULL) return no_memory(c);
       tensor->data = block + head_bytes(tensor->ndim);
@@ -87,8 +76,8 @@ og_status og_tvm_results_place(og_tvm_call *c) {
 
 void og_tvm_results_drop(og_tvm_call *c) {
   for (int32_t i = 0; i < c->call->op->info.fresh_count; ++i)
-    for (int64_t k = 0; k < entry_count(c, i); ++k) {
-      og_tensor *tensor = entry(c, i, k);
+    for (int64_t k = 0; k < og_host_result_count(c->call, i); ++k) {
+      og_tensor *tensor = og_host_result(c->call, i, k);
       if (tensor->data != NULL) free(block_of(tensor));
       tensor->data = NULL;
     }
@@ -142,13 +131,13 @@ static og_status array_make(og_tvm_call *c, tvm_any *values, int64_t count,
 }
 
 static og_status list_take(og_tvm_call *c, int32_t i, tvm_any *out) {
-  const int64_t count = entry_count(c, i);
+  const int64_t count = og_host_result_count(c->call, i);
   tvm_any *values = calloc((size_t)count + 1, sizeof *values);
   og_status status = OG_OK;
   *out = (tvm_any){.type = TVM_NONE};
   if (values == NULL) return no_memory(c);
   for (int64_t k = 0; status == OG_OK && k < count; ++k)
-    status = tensor_take(c, entry(c, i, k), &values[k]);
+    status = tensor_take(c, og_host_result(c->call, i, k), &values[k]);
   if (status == OG_OK) status = array_make(c, values, count, out);
   values_release(c, values, count);
   free(values);
@@ -156,9 +145,9 @@ static og_status list_take(og_tvm_call *c, int32_t i, tvm_any *out) {
 }
 
 static og_status result_take(og_tvm_call *c, int32_t i, tvm_any *out) {
-  return (c->call->op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
+  return og_host_is_list(c->call, i)
              ? list_take(c, i, out)
-             : tensor_take(c, entry(c, i, 0), out);
+             : tensor_take(c, og_host_result(c->call, i, 0), out);
 }
 
 og_status og_tvm_results_take(og_tvm_call *c, tvm_any *out_result) {

@@ -5,8 +5,6 @@
 #include "torch/base/pool.h"
 #include "torch/base/types.h"
 
-#include <string.h>
-
 static int other_read(const constants *c, PyObject *object, opgraft_arg *out) {
   PyObject *text = c->others != NULL ? PyObject_Repr(object) : NULL;
   if (text == NULL) {

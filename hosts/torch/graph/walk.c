@@ -10,7 +10,6 @@
 #include "torch/graph/walk.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "torch/base/guard.h"
 #include "torch/base/module.h"
