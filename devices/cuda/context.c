@@ -240,10 +240,7 @@ og_status cuda_enter_device(cuda_driver *driver, int32_t device,
   void *context;
   *out_scope = (cuda_scope){0};
   CUDA_TRY_STATUS(context_of(driver, device, &context, error));
-  CUDA_TRY_STATUS(scope_call(driver, out_scope, "cuCtxGetCurrent",
-                             driver->api->context_current(&out_scope->before),
-                             error));
-  return context_enter(driver, context, out_scope, error);
+  return cuda_enter_context(driver, context, out_scope, error);
 }
 
 og_status cuda_enter_context(const cuda_driver *driver, void *context,

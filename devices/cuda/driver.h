@@ -93,6 +93,13 @@ void cuda_leave(const cuda_driver *driver, const cuda_scope *scope);
 // Leaves; the status of what was called inside.
 og_status cuda_end(const cuda_driver *driver, const cuda_scope *scope,
                    const char *symbol, int result, og_device_error *error);
+// The body of a function that gives a stream work by an entry of the api.
+#define CUDA_QUEUE(symbol, entry, ...)                               \
+  cuda_driver *driver = state;                                       \
+  cuda_scope scope;                                                  \
+  CUDA_TRY_STATUS(cuda_enter_stream(driver, stream, &scope, error)); \
+  const int result = driver->api->entry(__VA_ARGS__);                \
+  return cuda_end(driver, &scope, symbol, result, error)
 // PyTorch's captures forbid other threads calls that may wait or allocate. What
 // runs between these two is not part of them. The mode before, for the second.
 int cuda_relax(const cuda_driver *driver);

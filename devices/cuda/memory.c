@@ -104,13 +104,8 @@ og_status cuda_memory_free(void *state, int32_t device, void *address,
 og_status cuda_memory_set(void *state, void *stream, void *address,
                           int32_t byte, size_t size_bytes,
                           og_device_error *error) {
-  cuda_driver *driver = state;
-  cuda_scope scope;
-  CUDA_TRY_STATUS(cuda_enter_stream(driver, stream, &scope, error));
-  const int result =
-      driver->api->memory_set(address_of(address), (unsigned char)byte,
-                              size_bytes, cuda_stream_of(driver, stream));
-  return cuda_end(driver, &scope, "cuMemsetD8Async", result, error);
+  CUDA_QUEUE("cuMemsetD8Async", memory_set, address_of(address),
+             (unsigned char)byte, size_bytes, cuda_stream_of(driver, stream));
 }
 
 // CUDA reads pageable memory of the host before it returns, and has written it;
@@ -118,33 +113,20 @@ og_status cuda_memory_set(void *state, void *stream, void *address,
 og_status cuda_copy_to_device(void *state, void *stream, void *to,
                               const void *from, size_t size_bytes,
                               og_device_error *error) {
-  cuda_driver *driver = state;
-  cuda_scope scope;
-  CUDA_TRY_STATUS(cuda_enter_stream(driver, stream, &scope, error));
-  const int result = driver->api->copy_to_device(
-      address_of(to), from, size_bytes, cuda_stream_of(driver, stream));
-  return cuda_end(driver, &scope, "cuMemcpyHtoDAsync", result, error);
+  CUDA_QUEUE("cuMemcpyHtoDAsync", copy_to_device, address_of(to), from,
+             size_bytes, cuda_stream_of(driver, stream));
 }
 
 og_status cuda_copy_to_host(void *state, void *stream, void *to,
                             const void *from, size_t size_bytes,
                             og_device_error *error) {
-  cuda_driver *driver = state;
-  cuda_scope scope;
-  CUDA_TRY_STATUS(cuda_enter_stream(driver, stream, &scope, error));
-  const int result = driver->api->copy_to_host(to, address_of(from), size_bytes,
-                                               cuda_stream_of(driver, stream));
-  return cuda_end(driver, &scope, "cuMemcpyDtoHAsync", result, error);
+  CUDA_QUEUE("cuMemcpyDtoHAsync", copy_to_host, to, address_of(from),
+             size_bytes, cuda_stream_of(driver, stream));
 }
 
 og_status cuda_copy_on_device(void *state, void *stream, void *to,
                               const void *from, size_t size_bytes,
                               og_device_error *error) {
-  cuda_driver *driver = state;
-  cuda_scope scope;
-  CUDA_TRY_STATUS(cuda_enter_stream(driver, stream, &scope, error));
-  const int result =
-      driver->api->copy_on_device(address_of(to), address_of(from), size_bytes,
-                                  cuda_stream_of(driver, stream));
-  return cuda_end(driver, &scope, "cuMemcpyDtoDAsync", result, error);
+  CUDA_QUEUE("cuMemcpyDtoDAsync", copy_on_device, address_of(to),
+             address_of(from), size_bytes, cuda_stream_of(driver, stream));
 }

@@ -136,12 +136,8 @@ og_status cuda_stream_destroy(void *state, void *stream,
 
 og_status cuda_host_function(void *state, void *stream, void (*fn)(void *user),
                              void *user, og_device_error *error) {
-  cuda_driver *driver = state;
-  cuda_scope scope;
-  CUDA_TRY_STATUS(cuda_enter_stream(driver, stream, &scope, error));
-  const int result =
-      driver->api->host_function(cuda_stream_of(driver, stream), fn, user);
-  return cuda_end(driver, &scope, "cuLaunchHostFunc", result, error);
+  CUDA_QUEUE("cuLaunchHostFunc", host_function, cuda_stream_of(driver, stream),
+             fn, user);
 }
 
 // --- Events ------------------------------------------------------------------
@@ -168,22 +164,14 @@ og_status cuda_event_destroy(void *state, void *event, og_device_error *error) {
 
 og_status cuda_event_record(void *state, void *event, void *stream,
                             og_device_error *error) {
-  cuda_driver *driver = state;
-  cuda_scope scope;
-  CUDA_TRY_STATUS(cuda_enter_stream(driver, stream, &scope, error));
-  const int result =
-      driver->api->event_record(event, cuda_stream_of(driver, stream));
-  return cuda_end(driver, &scope, "cuEventRecord", result, error);
+  CUDA_QUEUE("cuEventRecord", event_record, event,
+             cuda_stream_of(driver, stream));
 }
 
 og_status cuda_event_wait(void *state, void *event, void *stream,
                           og_device_error *error) {
-  cuda_driver *driver = state;
-  cuda_scope scope;
-  CUDA_TRY_STATUS(cuda_enter_stream(driver, stream, &scope, error));
-  const int result =
-      driver->api->stream_wait(cuda_stream_of(driver, stream), event, 0);
-  return cuda_end(driver, &scope, "cuStreamWaitEvent", result, error);
+  CUDA_QUEUE("cuStreamWaitEvent", stream_wait, cuda_stream_of(driver, stream),
+             event, 0);
 }
 
 og_status cuda_event_synchronize(void *state, void *event, int64_t timeout_ns,
