@@ -96,19 +96,9 @@ static int no_compiler(const char *wanted) {
       "install one (on Debian: apt install gcc) or set CC");
 }
 
-// Prints what is missing and returns false.
-static bool hosts_add(const cli_compile_job *job, words *list) {
-  if (job->hosts == NULL) return true;
-  char **link = cli_hosts_link(job->hosts);
-  if (link == NULL) return false;
-  for (char **word = link; *word != NULL; ++word) words_add(list, *word);
-  free(link);
-  return true;
-}
-
-static bool cuda_add(const cli_compile_job *job, words *list) {
-  if (!job->has_cuda) return true;
-  char **link = cli_cuda_link();
+// Words to link with, of which the list is freed; false where it is NULL: what
+// is missing has been printed.
+static bool link_add(char **link, words *list) {
   if (link == NULL) return false;
   for (char **word = link; *word != NULL; ++word) words_add(list, *word);
   free(link);
@@ -151,7 +141,9 @@ static bool command_make(const cli_compile_job *job, const step *run,
   words_copy(list, run->output);
   for (int i = 0; i < job->flag_count; ++i) words_copy(list, job->flags[i]);
   if (!run->is_linked) return true;
-  if (!hosts_add(job, list) || !cuda_add(job, list)) return false;
+  if ((job->hosts != NULL && !link_add(cli_hosts_link(job->hosts), list)) ||
+      (job->has_cuda && !link_add(cli_cuda_link(), list)))
+    return false;
   words_copy(list, "-lm");
   return true;
 }

@@ -233,8 +233,3 @@ int64_t cli_node_int(const cli_node *map, const char *key, int64_t fallback) {
   if (entry == NULL || entry->kind != CLI_NUMBER) return fallback;
   return strtoll(entry->text, NULL, 10);
 }
-
-bool cli_node_true(const cli_node *map, const char *key) {
-  const cli_node *entry = cli_node_get(map, key);
-  return entry != NULL && entry->kind == CLI_BOOL && entry->text[0] == 't';
-}

@@ -36,6 +36,5 @@ const cli_node *cli_node_get(const cli_node *map, const char *key);
 const cli_node *cli_node_at(const cli_node *list, int32_t index);
 const char *cli_node_text(const cli_node *map, const char *key);  // or ""
 int64_t cli_node_int(const cli_node *map, const char *key, int64_t fallback);
-bool cli_node_true(const cli_node *map, const char *key);
 
 #endif  // OPGRAFT_CLI_JSON_H

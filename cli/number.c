@@ -2,7 +2,6 @@
 // Elements of any type as doubles, to be compared and summed up.
 
 #include <opgraft/float16.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph_file.h"

@@ -8,7 +8,6 @@
 // each work, so one of the two sees the other.
 
 #define _GNU_SOURCE
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

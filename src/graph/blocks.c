@@ -5,8 +5,6 @@
 
 #include "graph/blocks.h"
 
-#include <string.h>
-
 #include "base/checksum.h"
 
 enum { UNKNOWN, WANTED, RIGHT };

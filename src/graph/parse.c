@@ -3,7 +3,6 @@
 
 #include "graph/parse.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

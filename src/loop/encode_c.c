@@ -6,7 +6,6 @@
 
 #include "loop/encode_c.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "loop/call.h"

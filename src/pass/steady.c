@@ -5,8 +5,6 @@
 // Invariant: nothing else writes the storage of a steady result, and no output
 // lies in it.
 
-#include <string.h>
-
 #include "pass/pass.h"
 
 // By value: roots that somebody overwrites or returns.

@@ -3,8 +3,6 @@
 
 #include "report/plain.h"
 
-#include <string.h>
-
 #include "report/form.h"
 
 void og_plain_add(og_text *out, const char *text, int32_t width) {

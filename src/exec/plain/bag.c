@@ -4,7 +4,6 @@
 // next one's. Sums are in double, rounded once.
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "call/call.h"

@@ -3,7 +3,6 @@
 // operand, or replace them (include_self is false), in the order of the source.
 // Sums of floats are kept in double, and rounded once.
 
-#include <math.h>
 #include <string.h>
 
 #include "exec/step/indexed.h"
