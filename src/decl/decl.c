@@ -7,18 +7,7 @@
 #include "decl/formula.h"
 #include "decl/formula_grad.h"
 #include "decl/infer/quick.h"
-#include "decl/parse/backward.h"
-#include "decl/parse/dtype.h"
-#include "decl/parse/expect.h"
-#include "decl/parse/expr.h"
-#include "decl/parse/formula.h"
-#include "decl/parse/kernels.h"
-#include "decl/parse/layout.h"
 #include "decl/parse/parser.h"
-#include "decl/parse/reduce.h"
-#include "decl/parse/reference.h"
-#include "decl/parse/schema.h"
-#include "decl/parse/shape.h"
 
 // Fields that the oldest record has; one that ends before is not an og_op.
 enum { OLDEST_OP_BYTES = offsetof(og_op, infer) };
@@ -55,17 +44,9 @@ static og_status copy_record(og_decl *decl, const og_op *record,
 }
 
 static og_status parse_all(og_decl *decl, opgraft_error *error) {
-  // Each reads what the ones before it made.
-  static og_status (*const steps[])(og_decl * decl, opgraft_error * error) = {
-      og_parse_schema,    og_parse_formula,   og_parse_shape,
-      og_parse_where,     og_parse_workspace, og_parse_formula_space,
-      og_parse_dtype,     og_parse_kernels,   og_check_ranges,
-      og_parse_strides,   og_parse_backward,  og_formula_grad_parse,
-      og_parse_inplace,   og_parse_reduce,    og_parse_expect,
-      og_parse_reference, og_quick_create,
-  };
-  for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i)
-    OG_TRY(steps[i](decl, error));
+#define OG_STEP(read) OG_TRY(read(decl, error));
+#include "decl/parse/steps.def"
+#undef OG_STEP
   return OG_OK;
 }
 

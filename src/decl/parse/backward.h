@@ -7,7 +7,6 @@
 
 #include "decl/parse/parser.h"
 
-og_status og_parse_backward(og_decl *decl, opgraft_error *error);
 // After all declarations of a module are made: the backward operators exist,
 // their parameters and results fit.
 og_status og_decl_link(og_decl *const *decls, int32_t count,

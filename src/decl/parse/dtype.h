@@ -10,6 +10,5 @@
 // there is none. The second reads what follows a first: |bf16|...
 bool og_take_type_set(og_parser *parser, og_type_set *out);
 og_status og_parse_more_types(og_parser *parser, og_type_set *set);
-og_status og_parse_dtype(og_decl *decl, opgraft_error *error);
 
 #endif  // OG_DECL_PARSE_DTYPE_H

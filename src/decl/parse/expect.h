@@ -6,7 +6,6 @@
 
 #include "decl/parse/parser.h"
 
-og_status og_parse_expect(og_decl *decl, opgraft_error *error);
 const char *og_expect_word(og_expect_kind kind);  // "unused"
 // Whether `expect` says so; "xs[1]" is xs.
 bool og_decl_expects(const og_decl *decl, og_expect_kind kind,

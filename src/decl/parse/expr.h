@@ -12,11 +12,7 @@ og_status og_dim_intern(og_parser *parser, og_token name, int32_t *out_dim);
 og_status og_dim_check_use(const og_parser *parser, const og_dim_use *use);
 // Reads one expression at the current token.
 og_status og_parse_expr(og_parser *parser, og_expr *out_expr);
-og_status og_parse_where(og_decl *decl, opgraft_error *error);
-// Ranges of values belong to integers; asked once types are known.
-og_status og_check_ranges(og_decl *decl, opgraft_error *error);
 // What `where` says of the tensor argument's values, or NULL.
 const og_value_range *og_value_range_of(const og_decl *decl, int32_t tensor);
-og_status og_parse_workspace(og_decl *decl, opgraft_error *error);
 
 #endif  // OG_DECL_PARSE_EXPR_H

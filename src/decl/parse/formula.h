@@ -7,11 +7,7 @@
 
 #include "decl/parse/parser.h"
 
-// Behind the schema: reads the formula, derives what is missing.
-og_status og_parse_formula(og_decl *decl, opgraft_error *error);
 // Fills what is missing, behind the statements.
 og_status og_parse_formula_rest(og_parser *p);
-// Behind the shape: how each operand lies in the formula's space.
-og_status og_parse_formula_space(og_decl *decl, opgraft_error *error);
 
 #endif  // OG_DECL_PARSE_FORMULA_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels' types, and whether every declared combination has a kernel.
 
-#include "decl/parse/kernels.h"
+#include "decl/parse/parser.h"
 
 #include <stdio.h>
 
@@ -9,7 +9,6 @@
 #include "decl/formula.h"
 #include "decl/parse/dtype.h"
 #include "decl/parse/names.h"
-#include "decl/parse/parser.h"
 #include "decl/types.h"
 
 enum { COMBINATIONS_MAX = 4096 };

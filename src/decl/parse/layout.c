@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The strides string, and the argument of a derived in-place form.
 
-#include "decl/parse/layout.h"
+#include "decl/parse/parser.h"
 
 #include "decl/parse/names.h"
-#include "decl/parse/parser.h"
 
 static og_status parse_stride_word(og_parser *parser, og_stride_rule *out) {
   static const struct {

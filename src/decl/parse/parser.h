@@ -66,4 +66,8 @@ static inline og_status og_refuse_operator(const og_parser *p,
                        found, wanted);
 }
 
+#define OG_STEP(read) og_status read(og_decl *decl, opgraft_error *error);
+#include "decl/parse/steps.def"
+#undef OG_STEP
+
 #endif  // OG_DECL_PARSE_PARSER_H

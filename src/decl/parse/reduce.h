@@ -7,7 +7,6 @@
 
 #include "decl/parse/parser.h"
 
-og_status og_parse_reduce(og_decl *decl, opgraft_error *error);
 const char *og_join_word(og_parts_join join);  // "sum"; NULL for OG_JOIN_NONE
 // "HQ + HK": the dims of a cut.
 void og_cut_write(const og_decl *decl, const og_cut *cut, char *out,

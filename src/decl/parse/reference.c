@@ -5,12 +5,11 @@
 // Invariants: a reduction is a node of its own, behind those that it reads; a
 // node's program loads tensors, nodes before it, and places along dims.
 
-#include "decl/parse/reference.h"
+#include "decl/parse/parser.h"
 
 #include <string.h>
 
 #include "decl/parse/names.h"
-#include "decl/parse/parser.h"
 
 // The expression that is being read.
 typedef struct reading {

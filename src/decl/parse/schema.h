@@ -8,8 +8,6 @@
 
 // A type's name in a schema.
 const char *og_type_name(og_type type);
-// One file each; every one reads its string of decl->record.
-og_status og_parse_schema(og_decl *decl, opgraft_error *error);
 
 // A number, such as -1e-3, inf or nan.
 og_status og_parse_number(og_parser *parser, double *out);

@@ -6,13 +6,12 @@
 // computed pack needs is bound before; a name that a result uses is bound by
 // an argument that is always given.
 
-#include "decl/parse/shape.h"
+#include "decl/parse/parser.h"
 
 #include <string.h>
 
 #include "decl/parse/expr.h"
 #include "decl/parse/names.h"
-#include "decl/parse/parser.h"
 
 typedef struct shape_parser {
   og_parser p;
