@@ -4,7 +4,6 @@
 
 #include "aoti/call.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "aoti/library.h"
@@ -24,10 +23,7 @@ typedef struct reading {
 } reading;
 
 static og_status refuse(reading *r, og_status code, const char *what) {
-  r->error.code = code;
-  snprintf(r->error.text, sizeof r->error.text, "%s: %s", r->call.op->info.name,
-           what);
-  return code;
+  return og_own_fail(r->call.op, code, &r->error, "%s", what);
 }
 
 // --- Tensors -----------------------------------------------------------------
@@ -59,11 +55,9 @@ static og_status entries_read(reading *r, const opgraft_param_info *param,
   *out_entries = r->words[r->used++].p;
   *out_count = r->words[r->used++].i;
   if (*out_count >= 0) return OG_OK;
-  r->error.code = OG_INVALID;
-  snprintf(r->error.text, sizeof r->error.text,
-           "%s: %s has %lld entries, expected 0 or more", r->call.op->info.name,
-           param->name, (long long)*out_count);
-  return OG_INVALID;
+  return og_own_fail(r->call.op, OG_INVALID, &r->error,
+                     "%s has %lld entries, expected 0 or more", param->name,
+                     (long long)*out_count);
 }
 
 static og_status list_read(reading *r, const opgraft_param_info *param) {

@@ -3,7 +3,6 @@
 
 #include "jax/attrs.h"
 
-#include <stdio.h>
 #include <string.h>
 
 og_dtype og_jax_dtype(int32_t type) {
@@ -231,19 +230,17 @@ static int empty_get(const reading *r) {
                    r->param->type == OPGRAFT_TYPE_FLOAT ? &no_floats : &none);
 }
 
-static og_status wrong(const reading *r, const char *op, opgraft_error *error) {
-  const char *name = r->param->name;
-  error->code = OG_INVALID;
+static og_status wrong(const reading *r, const og_own_op *op,
+                       opgraft_error *error) {
   if (r->room->is_full)
-    snprintf(error->text, sizeof error->text,
-             "%s: attribute %s: the lists and texts of a call have more than "
-             "%zu bytes, the most in JAX; pass long ones as tensors",
-             op, name, sizeof r->room->bytes);
-  else
-    snprintf(error->text, sizeof error->text, "%s: attribute %s is not a %s%s",
-             op, name, opgraft_type_name(r->param->type),
-             (r->param->flags & OPGRAFT_PARAM_LIST) != 0 ? "[]" : "");
-  return error->code;
+    return og_own_fail(
+        op, OG_INVALID, error,
+        "attribute %s: the lists and texts of a call have more than "
+        "%zu bytes, the most in JAX; pass long ones as tensors",
+        r->param->name, sizeof r->room->bytes);
+  return og_own_fail(op, OG_INVALID, error, "attribute %s is not a %s%s",
+                     r->param->name, opgraft_type_name(r->param->type),
+                     (r->param->flags & OPGRAFT_PARAM_LIST) != 0 ? "[]" : "");
 }
 
 // Whether `own` is an argument's name, alone or with a suffix that stands for a
@@ -266,11 +263,8 @@ static og_status names_check(const xla_attrs *attrs, const og_own_op *op,
     for (int32_t a = 0; !is_known && a < op->info.attr_count; ++a)
       is_known = is_name_of(attrs->names[i], op->attr_params[a]->name);
     if (is_known) continue;
-    error->code = OG_INVALID;
-    snprintf(error->text, sizeof error->text, "%s: has no attribute %.*s",
-             op->info.name, (int)attrs->names[i]->length,
-             attrs->names[i]->text);
-    return OG_INVALID;
+    return og_own_fail(op, OG_INVALID, error, "has no attribute %.*s",
+                       (int)attrs->names[i]->length, attrs->names[i]->text);
   }
   return OG_OK;
 }
@@ -292,7 +286,7 @@ og_status og_jax_attrs(const xla_attrs *attrs, og_host_call *call,
       *r.out = (og_attr){0};
     else if (find(attrs, param->name, ".empty") >= 0)
       is_right = empty_get(&r);
-    if (!is_right) return wrong(&r, op->info.name, error);
+    if (!is_right) return wrong(&r, op, error);
   }
   return OG_OK;
 }

@@ -4,7 +4,6 @@
 //
 // Results: the fresh ones, then the new value of each argument that is written.
 
-#include <stdio.h>
 #include <string.h>
 
 #include "jax/kept.h"
@@ -60,11 +59,9 @@ typedef struct cursor {
 
 static og_status count_error(const cursor *c, const char *what, int64_t found,
                              int64_t wanted) {
-  c->error->code = OG_INVALID;
-  snprintf(c->error->text, sizeof c->error->text,
-           "%s: found %lld %s, expected %lld", c->call->op->info.name,
-           (long long)found, what, (long long)wanted);
-  return OG_INVALID;
+  return og_own_fail(c->call->op, OG_INVALID, c->error,
+                     "found %lld %s, expected %lld", (long long)found, what,
+                     (long long)wanted);
 }
 
 // Counts what is taken behind the end too; args_read compares at the end.
@@ -102,15 +99,12 @@ static og_status written_find(const cursor *c, const opgraft_param_info *param,
         c, "results", c->frame->rets.count,
         c->call->op->info.fresh_count + c->call->op->info.mutated_count);
   const og_tensor out = tensor_of(c->frame->rets.buffers[ret]);
-  if (og_host_bytes(&out) != og_host_bytes(tensor)) {
-    c->error->code = OG_SHAPE;
-    snprintf(
-        c->error->text, sizeof c->error->text,
-        "%s: result %lld, the new value of %s, has %zu bytes, expected %zu",
-        c->call->op->info.name, (long long)ret, param->name,
-        og_host_bytes(&out), og_host_bytes(tensor));
-    return OG_SHAPE;
-  }
+  if (og_host_bytes(&out) != og_host_bytes(tensor))
+    return og_own_fail(
+        c->call->op, OG_SHAPE, c->error,
+        "result %lld, the new value of %s, has %zu bytes, expected %zu",
+        (long long)ret, param->name, og_host_bytes(&out),
+        og_host_bytes(tensor));
   *out_data = out.data;
   return OG_OK;
 }
@@ -138,13 +132,9 @@ static og_status tensor_read(cursor *c, int32_t t) {
 
 static og_status args_read(cursor *c) {
   const int32_t count = c->call->op->info.tensor_count;
-  if (og_jax_given(&c->frame->attrs, &c->given, &c->given_count) != OG_OK) {
-    c->error->code = OG_INVALID;
-    snprintf(c->error->text, sizeof c->error->text,
-             "%s: opgraft.given is not an array of i64",
-             c->call->op->info.name);
-    return OG_INVALID;
-  }
+  if (og_jax_given(&c->frame->attrs, &c->given, &c->given_count) != OG_OK)
+    return og_own_fail(c->call->op, OG_INVALID, c->error,
+                       "opgraft.given is not an array of i64");
   for (int32_t t = 0; t < count; ++t) {
     OG_HOST_TRY(tensor_read(c, t));
   }

@@ -7,7 +7,6 @@
 
 #include "onnxruntime/attrs.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,20 +232,16 @@ static int is_of_another_kind(const reading *r) {
 
 static og_status wrong(const og_own_op *op, const opgraft_param_info *param,
                        int is_read, opgraft_error *error) {
-  const char *name = op->info.name;
-  error->code = is_read == READ_NO_MEMORY ? OG_MEMORY : OG_INVALID;
   if (is_read == READ_NO_MEMORY)
-    snprintf(error->text, sizeof error->text, "%s: out of memory", name);
-  else if (is_read == READ_MISSING)
-    snprintf(error->text, sizeof error->text,
-             "%s: attribute %s is missing, and has no default", name,
-             param->name);
-  else
-    snprintf(error->text, sizeof error->text,
-             "%s: attribute %s could not be read as a %s%s", name, param->name,
-             opgraft_type_name(param->type),
-             (param->flags & OPGRAFT_PARAM_LIST) != 0 ? "[]" : "");
-  return error->code;
+    return og_own_fail(op, OG_MEMORY, error, "out of memory");
+  if (is_read == READ_MISSING)
+    return og_own_fail(op, OG_INVALID, error,
+                       "attribute %s is missing, and has no default",
+                       param->name);
+  return og_own_fail(op, OG_INVALID, error,
+                     "attribute %s could not be read as a %s%s", param->name,
+                     opgraft_type_name(param->type),
+                     (param->flags & OPGRAFT_PARAM_LIST) != 0 ? "[]" : "");
 }
 
 og_status og_ort_attrs_read(const og_own_op *op, const og_ort_source *source,

@@ -3,7 +3,6 @@
 
 #include "onnxruntime/kernel.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +25,8 @@ void *og_ort_fail(ort_api api, const opgraft_error *error) {
 }
 
 static void *no_memory(ort_api api, const og_own_op *op) {
-  opgraft_error error = {.code = OG_MEMORY};
-  snprintf(error.text, sizeof error.text, "%s: out of memory", op->info.name);
+  opgraft_error error;
+  og_own_fail(op, OG_MEMORY, &error, "out of memory");
   return og_ort_fail(api, &error);
 }
 
@@ -81,9 +80,9 @@ typedef struct run {
 static void *refuse(run *r) { return og_ort_fail(r->kernel->api, &r->error); }
 
 static void *too_large(run *r) {
-  snprintf(r->error.text, sizeof r->error.text,
-           "%s: the inputs have more than %d dims together",
-           r->kernel->op->info.name, OG_HOST_STRIDES_MAX);
+  og_own_fail(r->kernel->op, OG_INVALID, &r->error,
+              "the inputs have more than %d dims together",
+              OG_HOST_STRIDES_MAX);
   return refuse(r);
 }
 
@@ -162,10 +161,8 @@ static void *output_make(run *r, size_t index, const og_tensor *tensor,
                                   (size_t)tensor->ndim, &value);
   if (status != NULL) return status;
   if (value != NULL) return ORT(api, tensor_data)(value, out_data);
-  r->error.code = OG_INVALID;
-  snprintf(r->error.text, sizeof r->error.text,
-           "%s: output %zu has no name in the model; name every output",
-           r->kernel->op->info.name, index);
+  og_own_fail(r->kernel->op, OG_INVALID, &r->error,
+              "output %zu has no name in the model; name every output", index);
   return refuse(r);
 }
 

@@ -3,7 +3,6 @@
 
 #include "shared/call.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "shared/control.h"
@@ -40,13 +39,11 @@ og_status og_host_entry(og_host_call *call, int32_t t, const og_tensor *tensor,
   const int32_t at = call->entries_used;
   og_tensor_list *list = &call->frame.in_list[t];
   if (at == OG_HOST_ENTRIES_MAX) {
-    error->code = OG_UNSUPPORTED;
-    snprintf(error->text, sizeof error->text,
-             "%s: %s: the lists of a call have more than %d tensors in this "
-             "host; pass them in parts",
-             call->op->info.name, call->op->tensor_params[t]->name,
-             OG_HOST_ENTRIES_MAX);
-    return OG_UNSUPPORTED;
+    return og_own_fail(
+        call->op, OG_UNSUPPORTED, error,
+        "%s: the lists of a call have more than %d tensors in this "
+        "host; pass them in parts",
+        call->op->tensor_params[t]->name, OG_HOST_ENTRIES_MAX);
   }
   call->entry_pointers[at] = NULL;
   if (tensor != NULL) {

@@ -135,6 +135,26 @@ __attribute__((destructor)) static void own_drop(void) {
   if (module != NULL) opgraft_module_release(module);
 }
 
+og_status og_own_fail_by(const og_own_op *op, og_status code,
+                         opgraft_error *error, const char *format,
+                         va_list values) {
+  const size_t size = sizeof error->text;
+  const int used = snprintf(error->text, size, "%s: ", op->info.name);
+  if (used > 0 && (size_t)used < size)
+    vsnprintf(error->text + used, size - (size_t)used, format, values);
+  error->code = code;
+  return code;
+}
+
+og_status og_own_fail(const og_own_op *op, og_status code, opgraft_error *error,
+                      const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  og_own_fail_by(op, code, error, format, values);
+  va_end(values);
+  return code;
+}
+
 int32_t og_own_open(char *text, size_t size) {
   if (og_own_get()->error.code == OG_OK) return own.op_count;
   snprintf(text, size, "%s", own.error.text);

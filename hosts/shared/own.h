@@ -5,6 +5,7 @@
 #define OG_HOSTS_SHARED_OWN_H
 
 #include <opgraft/info.h>
+#include <stdarg.h>
 
 // Returns the code of a call that fails. While nothing is owned only.
 #define OG_HOST_TRY(expr)                   \
@@ -37,6 +38,14 @@ typedef struct og_own {
 
 // Never NULL; lives as long as the file is mapped.
 const og_own *og_own_get(void);
+
+// The error "NAME: TEXT" of an operator; its code.
+og_status og_own_fail(const og_own_op *op, og_status code, opgraft_error *error,
+                      const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+og_status og_own_fail_by(const og_own_op *op, og_status code,
+                         opgraft_error *error, const char *format,
+                         va_list values);
 
 // A call is between enter and leave. While one is under way the file keeps all
 // that it has made: a process may end, and run its destructors, while another

@@ -9,10 +9,7 @@
 
 static og_status wrong(const og_own_op *op, const char *what,
                        opgraft_error *error) {
-  error->code = OG_INVALID;
-  snprintf(error->text, sizeof error->text, "%s: attribute call: %s",
-           op->info.name, what);
-  return OG_INVALID;
+  return og_own_fail(op, OG_INVALID, error, "attribute call: %s", what);
 }
 
 // --- Tensor arguments --------------------------------------------------------

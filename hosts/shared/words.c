@@ -3,7 +3,6 @@
 
 #include "shared/words.h"
 
-#include <stdio.h>
 #include <string.h>
 
 int64_t og_words_next(og_words *words) {
@@ -43,10 +42,8 @@ og_tensor og_words_tensor(og_words *words) {
 
 og_status og_words_short(const og_words *words, const og_own_op *op,
                          opgraft_error *error) {
-  error->code = OG_INVALID;
-  snprintf(error->text, sizeof error->text, "%s: a call of %lld words is short",
-           op->info.name, (long long)words->count);
-  return OG_INVALID;
+  return og_own_fail(op, OG_INVALID, error, "a call of %lld words is short",
+                     (long long)words->count);
 }
 
 typedef struct sink {

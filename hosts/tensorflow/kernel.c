@@ -138,18 +138,15 @@ typedef struct run {
 
 static og_status count_error(const run *r, const char *what, int found,
                              int64_t wanted, opgraft_error *error) {
-  error->code = OG_INVALID;
-  snprintf(error->text, sizeof error->text, "%s: found %d %s, expected %lld",
-           r->node->op->info.name, found, what, (long long)wanted);
-  return OG_INVALID;
+  return og_own_fail(r->node->op, OG_INVALID, error,
+                     "found %d %s, expected %lld", found, what,
+                     (long long)wanted);
 }
 
 // What TensorFlow says.
 static og_status host_error(const run *r, opgraft_error *error) {
-  error->code = OG_MEMORY;
-  snprintf(error->text, sizeof error->text, "%s: %s", r->node->op->info.name,
-           r->tf->Message(r->status));
-  return OG_MEMORY;
+  return og_own_fail(r->node->op, OG_MEMORY, error, "%s",
+                     r->tf->Message(r->status));
 }
 
 static og_status input_tensor(run *r, int32_t index, og_tensor *out,
@@ -179,11 +176,10 @@ static og_status output_type_check(const run *r, int32_t index,
   const int type = r->tf->ExpectedOutputDataType(r->context, index);
   const int wanted = og_tf_number(tensor->dtype);
   if (type == wanted) return OG_OK;
-  error->code = OG_DTYPE;
-  snprintf(error->text, sizeof error->text,
-           "%s: output %d has TensorFlow's type %d in the node, expected %d",
-           r->node->op->info.name, (int)index, type, wanted);
-  return OG_DTYPE;
+  return og_own_fail(
+      r->node->op, OG_DTYPE, error,
+      "output %d has TensorFlow's type %d in the node, expected %d", (int)index,
+      type, wanted);
 }
 
 // The memory of the node's output `index`.

@@ -2,7 +2,6 @@
 // TVM-FFI's values as an operator's arguments.
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,22 +10,15 @@
 og_status og_tvm_refuse(og_tvm_call *c, const char *format, ...) {
   va_list rest;
   va_start(rest, format);
-  const int used = snprintf(c->error.text, sizeof c->error.text,
-                            "%s: ", c->call->op->info.name);
-  if (used > 0 && (size_t)used < sizeof c->error.text)
-    vsnprintf(c->error.text + used, sizeof c->error.text - (size_t)used, format,
-              rest);
+  og_own_fail_by(c->call->op, OG_INVALID, &c->error, format, rest);
   va_end(rest);
   c->kind = "TypeError";
-  c->error.code = OG_INVALID;
   return OG_INVALID;
 }
 
 static og_status no_memory(og_tvm_call *c) {
-  c->error.code = OG_MEMORY;
-  snprintf(c->error.text, sizeof c->error.text,
-           "%s: not enough memory for the arguments", c->call->op->info.name);
-  return OG_MEMORY;
+  return og_own_fail(c->call->op, OG_MEMORY, &c->error,
+                     "not enough memory for the arguments");
 }
 
 // A call of the library's own failed, and it holds the reason.

@@ -4,7 +4,6 @@
 // Invariant: a result's memory is one block: the DLPack struct, its sizes and
 // strides, then the elements, aligned to 64 bytes. free() frees it.
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,10 +52,8 @@ static void *block_of(const og_tensor *tensor) {
 // --- Each result -------------------------------------------------------------
 
 static og_status no_memory(og_tvm_call *c) {
-  c->error.code = OG_MEMORY;
-  snprintf(c->error.text, sizeof c->error.text,
-           "%s: not enough memory for the results", c->call->op->info.name);
-  return OG_MEMORY;
+  return og_own_fail(c->call->op, OG_MEMORY, &c->error,
+                     "not enough memory for the results");
 }
 
 og_status og_tvm_results_place(og_tvm_call *c) {
