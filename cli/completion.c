@@ -9,26 +9,14 @@
 
 // The pattern of an operand's files, NULL where it is not a file.
 static const char *file_pattern(cli_operand operand) {
-  switch (operand) {
-    case CLI_OPERAND_C:
-      return "c";
-    case CLI_OPERAND_MODULE:
-      return "so|c";
-    case CLI_OPERAND_GRAPH:
-      return "og";
-    case CLI_OPERAND_INSPECT:
-      return "so|c|og";
-    case CLI_OPERAND_YAML:
-      return "yaml|yml";
-    case CLI_OPERAND_GEN:
-      return "yaml|yml|so|c";
-    case CLI_OPERAND_PYTHON:
-      return "py";
-    case CLI_OPERAND_EVENTS:
-      return "events";
-    default:
-      return NULL;
-  }
+  static const char *const patterns[] = {
+      [CLI_OPERAND_C] = "c",           [CLI_OPERAND_MODULE] = "so|c",
+      [CLI_OPERAND_GRAPH] = "og",      [CLI_OPERAND_INSPECT] = "so|c|og",
+      [CLI_OPERAND_YAML] = "yaml|yml", [CLI_OPERAND_GEN] = "yaml|yml|so|c",
+      [CLI_OPERAND_PYTHON] = "py",     [CLI_OPERAND_EVENTS] = "events",
+      [CLI_OPERAND_SHELL] = NULL,
+  };
+  return patterns[operand];
 }
 
 // The words of an operand that is one of a few, separated by blanks.

@@ -86,34 +86,20 @@ size_t opgraft_names_tvm_ffi(char *out, size_t size) {
 // --- Metadata ----------------------------------------------------------------
 
 static void type_of(og_host_text *text, const opgraft_param_info *param) {
-  switch (param->type) {
-    case OPGRAFT_TYPE_TENSOR:
-      og_host_text_add(text, "{\"type\":\"DLTensor*\"}");
-      return;
-    case OPGRAFT_TYPE_FLOAT:
-      og_host_text_add(text, "{\"type\":\"float\"}");
-      return;
-    case OPGRAFT_TYPE_BOOL:
-      og_host_text_add(text, "{\"type\":\"bool\"}");
-      return;
-    case OPGRAFT_TYPE_STR:
-      og_host_text_add(text, "{\"type\":\"ffi.String\"}");
-      return;
-    case OPGRAFT_TYPE_SCALAR:
-      og_host_text_add(text,
-                       "{\"type\":\"Variant\",\"args\":[{\"type\":\"int\"},"
-                       "{\"type\":\"float\"},{\"type\":\"bool\"}]}");
-      return;
-    case OPGRAFT_TYPE_SCALAR_TYPE:
-      og_host_text_add(text, "{\"type\":\"DataType\"}");
-      return;
-    case OPGRAFT_TYPE_DEVICE:
-      og_host_text_add(text, "{\"type\":\"Device\"}");
-      return;
-    default:
-      og_host_text_add(text, "{\"type\":\"int\"}");
-      return;
-  }
+  static const char *const types[] = {
+      [OPGRAFT_TYPE_TENSOR] = "{\"type\":\"DLTensor*\"}",
+      [OPGRAFT_TYPE_INT] = "{\"type\":\"int\"}",
+      [OPGRAFT_TYPE_SYM_INT] = "{\"type\":\"int\"}",
+      [OPGRAFT_TYPE_FLOAT] = "{\"type\":\"float\"}",
+      [OPGRAFT_TYPE_BOOL] = "{\"type\":\"bool\"}",
+      [OPGRAFT_TYPE_STR] = "{\"type\":\"ffi.String\"}",
+      [OPGRAFT_TYPE_SCALAR] =
+          "{\"type\":\"Variant\",\"args\":[{\"type\":\"int\"},"
+          "{\"type\":\"float\"},{\"type\":\"bool\"}]}",
+      [OPGRAFT_TYPE_SCALAR_TYPE] = "{\"type\":\"DataType\"}",
+      [OPGRAFT_TYPE_DEVICE] = "{\"type\":\"Device\"}",
+  };
+  og_host_text_add(text, types[param->type]);
 }
 
 static void around(og_host_text *text, int is_there, const char *type) {

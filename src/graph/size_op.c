@@ -66,6 +66,14 @@ static bool to_int(og_size_op op, double x, int64_t *out) {
 }
 
 static double apply_float(og_size_op op, double a, double b) {
+  static double (*const functions[OG_SIZE_OP_COUNT])(double) = {
+      [OG_SIZE_FTRUNC] = trunc, [OG_SIZE_SQRT] = sqrt, [OG_SIZE_EXP] = exp,
+      [OG_SIZE_LOG] = log,      [OG_SIZE_LOG2] = log2, [OG_SIZE_SIN] = sin,
+      [OG_SIZE_COS] = cos,      [OG_SIZE_TAN] = tan,   [OG_SIZE_ASIN] = asin,
+      [OG_SIZE_ACOS] = acos,    [OG_SIZE_ATAN] = atan, [OG_SIZE_SINH] = sinh,
+      [OG_SIZE_COSH] = cosh,    [OG_SIZE_TANH] = tanh, [OG_SIZE_ASINH] = asinh,
+  };
+  if (functions[op] != NULL) return functions[op](a);
   switch (op) {
     case OG_SIZE_FADD:
       return a + b;
@@ -79,36 +87,6 @@ static double apply_float(og_size_op op, double a, double b) {
       return b < a ? b : a;
     case OG_SIZE_FMAX:
       return b > a ? b : a;
-    case OG_SIZE_FTRUNC:
-      return trunc(a);
-    case OG_SIZE_SQRT:
-      return sqrt(a);
-    case OG_SIZE_EXP:
-      return exp(a);
-    case OG_SIZE_LOG:
-      return log(a);
-    case OG_SIZE_LOG2:
-      return log2(a);
-    case OG_SIZE_SIN:
-      return sin(a);
-    case OG_SIZE_COS:
-      return cos(a);
-    case OG_SIZE_TAN:
-      return tan(a);
-    case OG_SIZE_ASIN:
-      return asin(a);
-    case OG_SIZE_ACOS:
-      return acos(a);
-    case OG_SIZE_ATAN:
-      return atan(a);
-    case OG_SIZE_SINH:
-      return sinh(a);
-    case OG_SIZE_COSH:
-      return cosh(a);
-    case OG_SIZE_TANH:
-      return tanh(a);
-    case OG_SIZE_ASINH:
-      return asinh(a);
     default:
       return NAN;
   }

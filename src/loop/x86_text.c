@@ -159,39 +159,16 @@ static void operand(writer *w, const og_x86 *x, const og_x86_instr *i,
 
 // By form, in the order in which they are written.
 static const char *operands_of(const og_x86_instr *i) {
-  switch (og_x86_rows[i->id].form) {
-    case OG_X86_RVM:
-      return "RVM";
-    case OG_X86_RM:
-    case OG_X86_GRM:
-      return "RM";
-    case OG_X86_RMI:
-      return "RMI";
-    case OG_X86_RVMI:
-      return i->id == OG_X86_vinsertf64x4 ? "RVMI" : "RVM";
-    case OG_X86_RVMK:
-      return "RVMK";
-    case OG_X86_VMI:
-      return "VMI";
-    case OG_X86_MR:
-    case OG_X86_GMR:
-      return "MR";
-    case OG_X86_MVR:
-      return "MVR";
-    case OG_X86_MRI:
-      return "MRI";
-    case OG_X86_GMI:
-    case OG_X86_GMB:
-      return "MI";
-    case OG_X86_GM:
-      return "M";
-    case OG_X86_GO:
-      return i->id == OG_X86_movabs ? "RI" : "R";
-    case OG_X86_GJ:
-      return "J";
-    default:
-      return "";
-  }
+  static const char *const written[] = {
+      [OG_X86_RVM] = "RVM",  [OG_X86_RM] = "RM",     [OG_X86_RMI] = "RMI",
+      [OG_X86_RVMI] = "RVM", [OG_X86_RVMK] = "RVMK", [OG_X86_VMI] = "VMI",
+      [OG_X86_MR] = "MR",    [OG_X86_MVR] = "MVR",   [OG_X86_MRI] = "MRI",
+      [OG_X86_NONE] = "",    [OG_X86_GRM] = "RM",    [OG_X86_GMR] = "MR",
+      [OG_X86_GMI] = "MI",   [OG_X86_GMB] = "MI",    [OG_X86_GM] = "M",
+      [OG_X86_GO] = "R",     [OG_X86_GJ] = "J",
+  };
+  if (i->id == OG_X86_vinsertf64x4) return "RVMI";
+  return i->id == OG_X86_movabs ? "RI" : written[og_x86_rows[i->id].form];
 }
 
 void og_x86_text(const og_x86 *x, const og_x86_record *record, size_t next,
