@@ -90,14 +90,13 @@ static og_status pages_check(const og_runner *r, char *text, size_t size) {
 og_status og_attention_run(const og_kernel_env *env,
                            const og_attention_args *args) {
   char text[256];
-  // Keys of 8 bits are multiplied as f32, which holds them.
-  const int element = args->narrow ? OG_F32 : args->element;
+  // Turned queries and keys have more than bf16's bits, and so few rows need
+  // not lose them. Keys of 8 bits lose none, but turned they are f32.
+  const int is_rope = args->pos_mode == OG_POS_ROPE;
   og_runner r = {
       .args = args,
-      .tiles = og_attention(element),
-      // Turned queries and keys have more than bf16's bits, and so few rows
-      // need not lose them.
-      .direct = og_attention(args->pos_mode == OG_POS_ROPE ? OG_F32 : element),
+      .tiles = og_attention(is_rope && args->narrow ? OG_F32 : args->element),
+      .direct = og_attention(is_rope ? OG_F32 : args->element),
       .rows = og_rows(),
   };
   og_status status = og_plan_check(args, &r.view, text, sizeof text);

@@ -114,15 +114,6 @@ typedef struct og_attention_args {
   const float *k_scale, *v_scale;
 } og_attention_args;
 
-// Of keys and values.
-static inline int og_cache_element(const og_attention_args *a) {
-  return a->narrow ? a->narrow : a->element;
-}
-static inline float og_head_scale(const og_attention_args *a,
-                                  const float *scales, int64_t head) {
-  return a->narrow ? scales[head * a->scale_count / a->kv_heads] : 1;
-}
-
 // Runs a plan. Checks it against the tensors first. Uses of the workspace:
 // OG_ATTENTION_SHARED, OG_ATTENTION_SCRATCH for each thread, then the plan's
 // split_bytes. Rows outside the indptr are not touched.

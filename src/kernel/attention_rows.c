@@ -55,9 +55,19 @@ og_worker og_worker_of(const og_runner *r, int32_t worker, int64_t rows,
 void og_rows_find(const og_runner *r, const og_plan_request *request,
                   int32_t head, int64_t begin, int64_t end,
                   const void **key_rows, const void **value_rows) {
-  for (int64_t i = begin; i < end; ++i)
-    og_row_find(r, request, head, i, &key_rows[i - begin],
-                &value_rows[i - begin]);
+  const og_attention_args *a = r->args;
+  const int64_t width = (int64_t)og_element_bytes(og_cache_element(a));
+  const int32_t size = r->view.header->page_size;
+  for (int64_t i = begin; i < end;) {  // a page at a time
+    const int64_t left = size > 0 ? size - i % size : end - i;
+    const int64_t stop = left < end - i ? i + left : end;
+    const void *key, *value;
+    og_row_find(r, request, head, i, &key, &value);
+    for (int64_t j = 0; i < stop; ++i, ++j) {
+      key_rows[i - begin] = (const char *)key + j * a->k_token * width;
+      value_rows[i - begin] = (const char *)value + j * a->v_token * width;
+    }
+  }
 }
 
 void og_row_rotate(const og_runner *r, og_worker *s, const void *x, void *y,
@@ -92,9 +102,6 @@ void og_queries_load(const og_runner *r, og_worker *s,
     else
       r->rows->to_f32(q, (float *)(void *)to, a->dim_qk, a->element);
     if (rest > 0) memset(to + a->dim_qk * width, 0, rest);
-    if (a->narrow)
-      s->kernels->scale((float *)(void *)to, s->q_stride,
-                        og_head_scale(a, a->k_scale, head));
     if (a->pos_mode == OG_POS_ROPE)
       og_row_rotate(r, s, to, to,
                     og_row_position(request, row_begin + i, r->group),
@@ -153,6 +160,7 @@ void og_softmax_row_fill(const og_runner *r, og_softmax_rows *rows, int64_t i,
   rows->lo[i] = lo > key_begin ? (int32_t)(lo - key_begin) : 0;
   rows->hi[i] = hi > key_begin ? (int32_t)(hi - key_begin) : 0;
   rows->bit[i] = token * request->kv_len + key_begin;
+  rows->key_scale[i] = og_head_scale(a, a->k_scale, head);
   if (a->pos_mode != OG_POS_ALIBI) return;
   rows->slope[i] =
       og_alibi_slope((int32_t)og_query_head_of(r, row, head), a->q_heads);
@@ -183,6 +191,9 @@ void og_softmax_run(const og_runner *r, og_worker *s, const og_plan_unit *unit,
       .sum = s->sum + at,
       .factor = rows->factor,
   };
+  for (int64_t i = 0; i < count; ++i)
+    if (rows->key_scale[i] != 1)
+      s->kernels->scale(logits + i * stride, n, rows->key_scale[i]);
   s->kernels->softmax(&x);
   for (int64_t i = 0; i < count; ++i)
     if (rows->factor[i] != 1)

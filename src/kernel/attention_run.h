@@ -49,6 +49,18 @@ typedef struct og_worker {
   int64_t q_stride, o_stride;
 } og_worker;
 
+// Of keys and values.
+static inline int og_cache_element(const og_attention_args *a) {
+  return a->narrow ? a->narrow : a->element;
+}
+// What kernels' numbers of a head are to be multiplied by.
+static inline float og_head_scale(const og_attention_args *a,
+                                  const float *scales, int64_t head) {
+  if (!a->narrow) return 1;
+  const float scale = scales[head * a->scale_count / a->kv_heads];
+  return a->narrow == OG_E4M3 ? 256 * scale : scale;
+}
+
 // A unit at the KV heads from `head` on, which is one item, on the worker with
 // this number.
 void og_packed_item(og_runner *r, const og_plan_unit *unit, int32_t head,
@@ -163,6 +175,7 @@ typedef struct og_softmax_rows {
   int32_t lo[SOFTMAX_ROWS], hi[SOFTMAX_ROWS];
   float slope[SOFTMAX_ROWS], distance[SOFTMAX_ROWS];
   int64_t bit[SOFTMAX_ROWS];
+  float key_scale[SOFTMAX_ROWS];
   float factor[SOFTMAX_ROWS];
 } og_softmax_rows;
 

@@ -39,7 +39,8 @@ enum { OG_F32, OG_BF16, OG_F16, OG_I8, OG_I4_32, OG_I4_64, OG_I4_128 };
 enum { OG_U4_32 = OG_I4_128 + 1, OG_U4_64, OG_U4_128 };
 enum { OG_U8_32 = OG_U4_128 + 1, OG_U8_64, OG_U8_128 };
 // Of a cache of attention alone, as OG_I8 is there: float8, whose largest
-// number is 448 and which has no infinity, and the upper half of f16.
+// number is 448 and which has no infinity, and the upper half of f16. Kernels
+// read the first as its numbers over 256.
 enum { OG_E4M3 = OG_U8_128 + 1, OG_E5M2 };
 static inline size_t og_element_bytes(int element) {
   return element == OG_F32 ? 4 : element >= OG_I8 ? 1 : 2;

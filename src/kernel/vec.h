@@ -26,7 +26,7 @@
 
 // --- Elements of any type, as floats ----------------------------------------
 
-// Of a cache: OG_I8, OG_E4M3 or OG_E5M2.
+// Of a cache: OG_I8, OG_E4M3, which comes over 256, or OG_E5M2.
 OG_INLINE vf v_of_bytes(vb x, int element) {
   if (element == OG_I8) return v_i8(x);
   return element == OG_E5M2 ? v_e5m2(x) : v_e4m3(x);

@@ -6,5 +6,5 @@
 
 #define OG_TARGET_TILES                                       \
   __attribute__((                                             \
-      target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16," \
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vbmi," \
              "avx2,fma,f16c,amx-tile,amx-bf16")))

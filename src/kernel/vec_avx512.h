@@ -13,8 +13,8 @@
 #if OG_V_HAS_BF16_DOTS
 #define OG_TARGET                                                           \
   __attribute__((                                                           \
-      target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c," \
-             "prfchw")))
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vbmi," \
+             "avx2,fma,f16c,prfchw")))
 #else
 #define OG_TARGET \
   __attribute__(( \

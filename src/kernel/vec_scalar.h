@@ -106,8 +106,8 @@ OG_V_INLINE vf v_load_bits(vf a, const float *p, uint32_t bits) {
 OG_V_INLINE vf v_even(vf a, vf b) { return (vf){a[0], a[2], b[0], b[2]}; }
 OG_V_INLINE vf v_iota(void) { return (vf){0, 1, 2, 3}; }
 
-// Bytes, as int8, as the upper half of f16, and as float8 of 4 exponent bits:
-// f16 of other bias, whose 1.875 * 2^8 is a NaN.
+// Bytes, as int8, as the upper half of f16, and as float8 of 4 exponent bits
+// over 256: f16 of few bits, of which 1.875 is a NaN.
 typedef struct vb {
   uint8_t at[VW];
 } vb;
@@ -132,7 +132,7 @@ OG_V_INLINE vf v_e4m3(vb x) {
   for (int i = 0; i < VW; ++i) {
     const int rest = x.at[i] & 127, sign = x.at[i] & 128;
     const int bits = rest << 7 | sign << 8 | (rest == 127 ? 0x7c00 : 0);
-    y[i] = og_half_to_float((og_half){(uint16_t)bits}) * 256;
+    y[i] = og_half_to_float((og_half){(uint16_t)bits});
   }
   return y;
 }

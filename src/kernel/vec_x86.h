@@ -58,20 +58,19 @@ OG_V_INLINE void v_storen_f16(uint16_t *p, vf x, int64_t n) {
   v_storen16(p, V(cvtps_ph)(x, 0), n);
 }
 
-// Bytes, as int8, as the upper half of f16, and as float8 of 4 exponent bits:
-// f16 of other bias, whose 1.875 * 2^8 is a NaN.
+// Bytes, as int8, as the upper half of f16, and as float8 of 4 exponent bits
+// over 256: f16 of few bits, of which 1.875 is a NaN.
 OG_V_INLINE vf v_i8(vb x) { return V(cvtepi32_ps)(V(cvtepi8_epi32)(x)); }
 OG_V_INLINE vf v_e5m2(vb x) {
   return V(cvtph_ps)(H(slli_epi16)(H(cvtepu8_epi16)(x), 8));
 }
+// Bit 14 is the sign's copy: the sum's differs from it where all bits below are
+// ones, and so their xor is that of a NaN.
 OG_V_INLINE vf v_e4m3(vb x) {
-  const vh wide = H(cvtepu8_epi16)(x);
-  const vh rest = H_BITS(and)(wide, H(set1_epi16)(127));
-  const vh sign = H(slli_epi16)(H(sub_epi16)(wide, rest), 8);
-  const vh odd = H_BITS(and)(H(cmpeq_epi16)(rest, H(set1_epi16)(127)),
-                             H(set1_epi16)(0x7c00));
-  const vh half = H_BITS(or)(H_BITS(or)(H(slli_epi16)(rest, 7), sign), odd);
-  return V(mul_ps)(V(cvtph_ps)(half), V(set1_ps)(256));
+  const vh half = H(slli_epi16)(H(cvtepi8_epi16)(x), 7);
+  const vh next = H(add_epi16)(half, H(set1_epi16)(128));
+  const vh sign = H_BITS(and)(next, H(set1_epi16)(0x4000));
+  return V(cvtph_ps)(H_BITS(xor)(half, sign));
 }
 
 // Integers of 32 bits, and u: 4 bytes each.

@@ -36,7 +36,8 @@ sets = pytest.mark.parametrize("isa", ["scalar", "avx2", "avx512"])
 @sets
 def test_short(isa: str) -> None:
     run(isa, "one_long or few_rows or test_linear_gradient or test_fused_add "
-        "or test_rope_table or test_merge_states or test_custom_mask")
+        "or test_rope_table or test_merge_states or test_custom_mask "
+        "or test_every_byte and dims1")
 
 
 @forced

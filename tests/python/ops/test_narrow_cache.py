@@ -13,7 +13,7 @@ from oracle import TYPES
 
 FORMS = {"int8": (torch.int8, 127.0), "e4m3": (torch.float8_e4m3fn, 448.0),
          "e5m2": (torch.float8_e5m2, 57344.0)}
-HEADS, PAGE, PAGES, DIM = 4, 16, 12, 80
+HEADS, PAGE, PAGES, DIM = 4, 16, 13, 80
 
 
 def narrowed(x: torch.Tensor, scale: torch.Tensor, form: str) -> torch.Tensor:
@@ -90,13 +90,14 @@ def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, first: int
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("rows, group", [(1, 1), (1, 4), (5, 1), (40, 2)])
+@pytest.mark.parametrize("rows, group", [(1, 1), (1, 4), (1, 7), (5, 1), (40, 2)])
 @pytest.mark.parametrize("form, scales", [("int8", 1), ("int8", 4), ("e4m3", 2),
                                           ("e5m2", 4)])
 def test_attention(ops: Any, covers: Any, form: str, scales: int, rows: int,
                    group: int, dtype: torch.dtype) -> None:
-    """Two requests, of which each has `rows` queries."""
-    lengths, indptr = [130, 45], torch.tensor([0, 9, 12], dtype=torch.int32)
+    """Three requests, of which each has `rows` queries."""
+    lengths = [98, 45, rows]
+    indptr = torch.tensor([0, *(-(-n // PAGE) for n in lengths)]).cumsum(0).int()
     pages = torch.randperm(PAGES).int()
     key, value = torch.randn(2, sum(lengths), HEADS, DIM).to(dtype)
     k_scale, v_scale = (torch.rand(2, scales) / 2 + .5) * (
@@ -106,10 +107,10 @@ def test_attention(ops: Any, covers: Any, form: str, scales: int, rows: int,
     k_cache, v_cache = cache_of(form), cache_of(form)
     ops.reshape_and_cache_scaled(key, value, k_cache, v_cache, slots.long(),
                                  k_scale, v_scale, **how(form))
-    q = torch.randn(2 * rows, HEADS * group, DIM).to(dtype)
+    q = torch.randn(3 * rows, HEADS * group, DIM).to(dtype)
     last = torch.tensor([(n - 1) % PAGE + 1 for n in lengths], dtype=torch.int32)
     plan = ops.plan_attention(
-        indptr, None if rows == 1 else torch.tensor([0, rows, 2 * rows]),
+        indptr, None if rows == 1 else torch.arange(4) * rows,
         HEADS * group, HEADS, DIM, last_page_len=last, page_size=PAGE,
         causal=rows > 1)
     name = "batch_decode_paged" if rows == 1 else "batch_prefill_paged"
@@ -132,6 +133,47 @@ def test_attention(ops: Any, covers: Any, form: str, scales: int, rows: int,
         assert lost < {"int8": .03, "e4m3": .06, "e5m2": .12}[form]
         begin += n
     covers(f"{name}_scaled", dtype, form)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("rows, dims", [(1, (33, 256)), (1, (80, 41)), (9, (33, 72))])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_byte(ops: Any, form: str, rows: int, dims: tuple[int, int],
+                    dtype: torch.dtype) -> None:
+    """256 requests of one key, which is 0 but for byte b where logarithms are
+    asked for, and 0 where values are, which have all bytes from b on, or as many
+    as they are wide. So a result is a value, to the bit, and its logarithm a key;
+    a key of NaN makes NaN. Infinities, which are never written, are left out."""
+    count, (wide_k, wide_v), most = 256, dims, FORMS[form][1]
+    byte = torch.arange(count, dtype=torch.uint8)
+    byte[byte.view(FORMS[form][0]).float().isinf()] = 0
+    value = byte.view(FORMS[form][0]).float()
+    at = torch.arange(count)
+    keys = torch.zeros(count, 1, HEADS, wide_k, dtype=torch.uint8)
+    keys[at, 0, :, at % wide_k] = byte[:, None]
+    rolled = (at[:, None] + torch.arange(wide_v)) % count
+    values = byte[rolled][:, None, None].repeat(1, 1, HEADS, 1)
+    k_scale, v_scale = torch.rand(HEADS) / most + .01, torch.rand(HEADS) + .1
+    plan = ops.plan_attention(
+        torch.arange(count + 1, dtype=torch.int32),
+        None if rows == 1 else torch.arange(count + 1) * rows, HEADS, HEADS,
+        wide_k, wide_v, last_page_len=torch.ones(count, dtype=torch.int32),
+        page_size=1, causal=False)
+    run = ops.batch_decode_paged_scaled if rows == 1 else ops.batch_prefill_paged_scaled
+    q = torch.ones(count * rows, HEADS, wide_k, dtype=dtype)
+    own = torch.int8 if form == "int8" else torch.uint8
+    (y, _), (_, lse) = (
+        run(plan.plan, q, k.view(own), values.view(own),
+            torch.arange(count, dtype=torch.int32), k_scale, v_scale, sm_scale=1.0,
+            lse_base="e", split_bytes=plan.split_bytes, **how(form))
+        for k in (keys * 0, keys))
+    for found, wanted, near in (
+            (y, (value[rolled][:, None] * v_scale[:, None]).to(dtype), 0),
+            (lse, value[:, None] * k_scale, 4e-7)):
+        torch.testing.assert_close(
+            found.view(count, rows, *wanted.shape[1:]),
+            wanted[:, None].expand(-1, rows, *wanted.shape[1:]),
+            rtol=near, atol=near, equal_nan=True)
 
 
 def test_what_is_refused(ops: Any) -> None:
