@@ -6,7 +6,8 @@ flex_attention compiled. One interleaved run.
 GFLOP/s count useful causal work (4 * heads * size * visible pairs), GB/s the
 keys and values once; per cent of the machine's limit, measured in turns with
 the contenders: FMA alone for about as long as our call takes, or plain reading
-of the same keys and values.
+of the same keys and values. Decode over caches of 8 bits has no rival: it
+stands beside reading them, and its error beside that of the format.
 Masks and padding of the rivals are prepared outside the timing, plans of ours
 too; `plan` is timed by itself.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import subprocess
@@ -35,6 +37,9 @@ from opgraft import ops  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 HEADS = [(8, 8, 64), (32, 8, 128)]
 SLOW = 8  # times ours
+CACHES = {"int8": (torch.int8, 127.0), "e4m3": (torch.float8_e4m3fn, 448.0),
+          "e5m2": (torch.float8_e5m2, 57344.0)}
+PAGE = 16
 PROGRAM = Path(sys.executable).with_name("opgraft")
 
 
@@ -264,6 +269,102 @@ def measure_case(
             "twice": 2 * share * ours / min(rivals) if rivals else 0.0}
 
 
+class Cache:
+    """Keys and values of a decode case in 8 bits: pages in any order, heads of
+    other sizes, and a scale for each."""
+
+    def __init__(self, case: Case, heads: tuple[int, int, int], form: str) -> None:
+        _, kv_heads, size = heads
+        self.case, self.heads, self.form = case, heads, form
+        self.how = {} if form == "int8" else {"float8": form}
+        pages = [-(-n // PAGE) for n in case.kv]
+        self.indptr = indptr(pages)
+        self.pages = torch.randperm(sum(pages)).to(torch.int32)
+        self.last = torch.tensor([(n - 1) % PAGE + 1 for n in case.kv]).int()
+        self.kv = torch.zeros(2, sum(pages), PAGE, kv_heads, size,
+                              dtype=torch.int8 if form == "int8" else torch.uint8)
+        sizes = torch.linspace(.5, 2, kv_heads)
+        self.scale = 6 * sizes / CACHES[form][1]
+        self.exact = []  # keys and values of some requests
+        for b, n in enumerate(case.kv):
+            rows = torch.randn(2, n, kv_heads, size) * sizes[:, None]
+            ops.reshape_and_cache_scaled(*rows, *self.kv, self.slots(b), self.scale,
+                                         self.scale, **self.how)
+            if b < 4:
+                self.exact.append(rows)
+
+    def slots(self, b: int) -> torch.Tensor:
+        at = torch.arange(self.case.kv[b])
+        return self.pages[self.indptr[b] + at // PAGE].long() * PAGE + at % PAGE
+
+    def decode(self, q: torch.Tensor) -> Callable[[], Any]:
+        plan = ops.plan_attention(self.indptr, None, *self.heads, page_size=PAGE,
+                                  last_page_len=self.last)
+        out = (torch.empty_like(q), torch.empty(q.shape[:2]))
+        return lambda: ops.batch_decode_paged_scaled(
+            plan.plan, q, *self.kv, self.pages, self.scale, self.scale,
+            split_bytes=plan.split_bytes, out=out, **self.how)
+
+    def errors(self, q: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
+        """Of the format, in float64, and of what is computed over the cache,
+        both relative to attention over what was rounded."""
+        squares = [0.0, 0.0, 0.0]
+        for b, rows in enumerate(self.exact):
+            cached = self.kv.flatten(1, 2)[:, self.slots(b)]
+            cached = cached.view(CACHES[self.form][0]).double()
+            exact = decoded(q[b], rows.double())
+            rounded = decoded(q[b], cached * self.scale[:, None])
+            for i, part in enumerate((rounded - exact, y[b] - rounded, exact)):
+                squares[i] += part.square().sum().item()
+        of_format, of_sums, size = map(math.sqrt, squares)
+        return of_format / size, of_sums / size
+
+
+def decoded(q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
+    """[heads, size], of keys and values [2, tokens, heads, size]."""
+    grouped = q.double().unflatten(0, (kv.shape[2], -1))
+    weights = torch.einsum("hgd,khd->hgk", grouped, kv[0]) / math.sqrt(kv.shape[3])
+    return torch.einsum("hgk,khd->hgd", weights.softmax(2), kv[1]).flatten(0, 1)
+
+
+def cache_rows(limit: machine.Machine, kinds: list[torch.dtype],
+               chosen: list[tuple[int, int, int]], threads: int, is_smoke: bool,
+               goals: harness.Goals) -> None:
+    """Decode over caches of 8 bits."""
+    for heads in chosen:
+        for case in [c for c in cases(is_smoke) if c.is_decode]:
+            for form in CACHES:
+                cache = Cache(case, heads, form)
+                for dtype in kinds:
+                    cache_row(limit, cache, dtype, threads, goals)
+
+
+def cache_row(limit: machine.Machine, cache: Cache, dtype: torch.dtype,
+              threads: int, goals: harness.Goals) -> None:
+    kind = str(dtype).removeprefix("torch.")
+    name = f"{cache.case.name} {'/'.join(map(str, cache.heads))}"
+    label = f"{kind} {name} over {cache.form}, {threads} threads"
+    q = torch.randn(len(cache.case.q), *cache.heads[::2]).to(dtype)
+    ours = cache.decode(q)
+    of_format, of_sums = cache.errors(q, ours()[0])
+    limits = limit.reading(cache.kv)
+    try:
+        timings = harness.measure(
+            {"opgraft": repeat(ours)} | {n: b.run for n, b in limits.items()},
+            block_ns=1, blocks=harness.LEAST_BLOCKS)
+    except harness.TooNoisy:
+        goals.noisy(label)
+        return
+    most = max(b.work / timings[n].least for n, b in limits.items())
+    rate = cache.kv.nbytes / timings["opgraft"].least
+    goals.add(f"{label}: share of bandwidth", rate / most, 0.8, at_most=False)
+    goals.limit(f"{label}: GB/s of reading", most)
+    print(f"  {1e-6 * timings['opgraft'].least:.2f} ms; error of the format "
+          f"{of_format:.2e}, of the sums {of_sums:.1e}")
+    goals.add(f"{label}: error of the sums over the format's",
+              of_sums / of_format, 1)
+
+
 def dots_over_fma(limit: machine.Machine) -> float:
     limits = limit.arithmetic(torch.bfloat16)
     times = harness.measure({n: bound.run for n, bound in limits.items()})
@@ -298,10 +399,14 @@ def run_threads(
     limit = machine.Machine()
     times: dict[tuple[str, tuple[int, int, int], str], float] = {}
     chosen = [h for h in HEADS[:1] if options.smoke] or HEADS
-    for dtype in (torch.float32, torch.bfloat16):
+    kinds = [d for d in (torch.float32, torch.bfloat16)
+             if options.dtype in (None, str(d).removeprefix("torch."))]
+    cache_rows(limit, kinds,
+               [h for h in chosen
+                if options.heads in (None, "/".join(map(str, h)))],
+               threads, options.smoke, goals)
+    for dtype in () if options.caches else kinds:
         kind = str(dtype).removeprefix("torch.")
-        if options.dtype not in (None, kind):
-            continue
         if kind == "bfloat16" and limit.isa == "avx512_bf16":
             what = f"{threads} threads: bf16 dot products / FMA"
             try:
@@ -357,7 +462,8 @@ def judge(
 
 def part_name(options: argparse.Namespace) -> str:
     """attention, or with what this run is restricted to."""
-    words = ["attention", os.environ.get("OPGRAFT_ISA"), options.dtype,
+    words = ["attention", os.environ.get("OPGRAFT_ISA"),
+             options.caches and "caches", options.dtype,
              options.heads and options.heads.replace("/", "-"),
              len(options.threads) == 1 and f"{options.threads[0]}t"]
     return "_".join(w for w in words if w)
@@ -371,6 +477,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--heads", choices=["8/8/64", "32/8/128"],
                         help="query heads, KV heads, size: only these")
+    parser.add_argument("--caches", action="store_true",
+                        help="only decode over caches of 8 bits")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"],
                         help="only this one")
     options = parser.parse_args()
@@ -380,7 +488,8 @@ def main() -> None:
         plan_time(goals, threads)
     if not options.smoke:
         goals.write([*(ROOT / "src" / "kernel").glob("*"),
-                     ROOT / "ops" / "batch_prefill_ragged.c"])
+                     ROOT / "ops" / "batch_prefill_ragged.c",
+                     ROOT / "ops" / "batch_decode_paged.c"])
 
 
 if __name__ == "__main__":

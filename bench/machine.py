@@ -38,9 +38,9 @@ def instruction_set() -> str:
         names.append("avx2")
     if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags:
         names.append("avx512")
-        if "avx512_bf16" in flags:
+        if {"avx512_bf16", "avx512_vbmi"} <= flags:
             names.append("avx512_bf16")
-        if {"avx512_bf16", "amx_tile", "amx_bf16"} <= flags:
+        if {"avx512_bf16", "avx512_vbmi", "amx_tile", "amx_bf16"} <= flags:
             names.append("amx_bf16")
     asked = os.environ.get("OPGRAFT_ISA", names[-1])
     return asked if asked in names else names[-1]

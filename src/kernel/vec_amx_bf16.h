@@ -4,7 +4,7 @@
 #define OG_V_HAS_TILES 1
 #include "kernel/vec_avx512_bf16.h"
 
-#define OG_TARGET_TILES                                       \
-  __attribute__((                                             \
+#define OG_TARGET_TILES                                                  \
+  __attribute__((                                                        \
       target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vbmi," \
              "avx2,fma,f16c,amx-tile,amx-bf16")))

@@ -11,8 +11,8 @@
 
 // All processors with AVX-512 prefetch lines that are written (prfchw).
 #if OG_V_HAS_BF16_DOTS
-#define OG_TARGET                                                           \
-  __attribute__((                                                           \
+#define OG_TARGET                                                        \
+  __attribute__((                                                        \
       target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vbmi," \
              "avx2,fma,f16c,prfchw")))
 #else
