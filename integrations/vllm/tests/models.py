@@ -68,22 +68,34 @@ def write(name: str, folder: pathlib.Path, **given: Any) -> pathlib.Path:
 
 
 def write_scaled(name: str, folder: pathlib.Path, k_scale: float,
-                 v_scale: float) -> pathlib.Path:
+                 v_scale: float, by_head: bool = False) -> pathlib.Path:
     """A checkpoint that says how keys and values are stored: in e4m3, with
-    these scales."""
+    these scales. `by_head`: each KV head has a scale of its own, and keys and
+    values as much larger; what reads them is as much smaller, so that the model
+    computes the same numbers, to the bit."""
     import torch
     from safetensors.torch import save_file
 
     model = _model(name)
     tensors = {k: w.contiguous() for k, w in model.state_dict().items()}
+    times = 4.0 ** torch.arange(BASE["num_key_value_heads"] if by_head else 1)
+    size = model.config.head_dim
     for i in range(BASE["num_hidden_layers"]):
         at = f"model.layers.{i}.self_attn"
-        tensors |= {f"{at}.k_scale": torch.tensor([k_scale]),
-                    f"{at}.v_scale": torch.tensor([v_scale])}
+        for own, reader, scale in (("k", "q_proj", k_scale), ("v", "o_proj", v_scale)):
+            tensors[f"{at}.{own}_scale"] = scale * times
+            if by_head:
+                tensors[f"{at}.{own}_proj.weight"] *= times.repeat_interleave(
+                    size)[:, None]
+                read = tensors[f"{at}.{reader}.weight"]
+                less = 1 / times.repeat_interleave(
+                    size * BASE["num_attention_heads"] // len(times))
+                read *= less[:, None] if own == "k" else less
     model.config.quantization_config = {
         "quant_method": "compressed-tensors", "format": "dense",
         "config_groups": {}, "ignore": [], "kv_cache_scheme": {
-            "num_bits": 8, "type": "float", "strategy": "tensor",
+            "num_bits": 8, "type": "float",
+            "strategy": "attn_head" if by_head else "tensor",
             "symmetric": True, "dynamic": False}}
     model.config.save_pretrained(folder)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})

@@ -18,23 +18,31 @@ os.environ.update({
     "VLLM_ALLOW_INSECURE_SERIALIZATION": "1"})
 
 
-def graphs(worker: Any = None) -> list[dict[str, Any]]:
-    """Of opgraft's, what ran in this process."""
+def regions() -> list[Any]:
+    if "opgraft" not in sys.modules:
+        return []
+    from opgraft._graph import stats
+
+    return list(stats._regions)
+
+
+def graphs(worker: Any = None, before: Any = ()) -> list[dict[str, Any]]:
+    """Of opgraft's, what ran in this process, and is not in regions `before`."""
     if "opgraft" not in sys.modules:
         return []
     from opgraft._graph import stats
 
     return [{k: g.get(k) for k in ("name", "nodes", "native", "fallbacks",
                                    "in_python", "replays")}
-            for regions in stats._regions.values()
-            for g in json.loads(stats.Stats(regions).json())["graphs"]]
+            for region in regions() if not any(region is b for b in before)
+            for g in json.loads(stats.Stats(region.graphs).json())["graphs"]]
 
 
 def serve(asked: dict[str, Any]) -> dict[str, Any]:
     from vllm import LLM, SamplingParams
     from vllm.platforms import current_platform
 
-    before = len(graphs())
+    before = regions()
     llm = LLM(model=asked["folder"], skip_tokenizer_init=True, dtype="float32",
               **{"max_model_len": 512, "max_num_seqs": 8,
                  "max_num_batched_tokens": 96, **asked["engine"]})
@@ -47,7 +55,7 @@ def serve(asked: dict[str, Any]) -> dict[str, Any]:
         best = out.outputs[0]
         found.append({"tokens": list(best.token_ids), "logprobs": [
             {t: p.logprob for t, p in at.items()} for at in best.logprobs]})
-    ran = graphs()[before:]
+    ran = graphs(before=before)
     if asked["engine"].get("tensor_parallel_size", 1) > 1:
         ran = sum(llm.collective_rpc(graphs), [])  # a process for each rank
     return {"platform": type(current_platform).__name__, "found": found,

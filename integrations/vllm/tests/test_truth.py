@@ -222,15 +222,19 @@ def distance(a: dict[str, Any], b: dict[str, Any]) -> float:
 def test_caches_of_8_bits(tmp_path: pathlib.Path) -> None:
     """What a format loses is the format's: no more than with vLLM's kernels,
     which round more than the cache. Scales of a checkpoint cut keys and values
-    at 448 of them, so that one that is lost is seen."""
+    at 448 of them, so that one that is lost is seen. vLLM's kernels know one
+    scale of a layer: a checkpoint of one for each head serves as its twin."""
     plain = str(models.write("llama", tmp_path / "plain"))
-    scaled = models.write_scaled("llama", tmp_path / "scaled", 0.004, 0.002)
+    scaled, heads = (str(models.write_scaled("llama", tmp_path / n, 0.004, 0.002, h))
+                     for n, h in (("scaled", False), ("heads", True)))
     formats = [{"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "fp8_e5m2"}]
     some = [r | {"count": 4} for r in requests(12, 3)]
     asked = [{"folder": plain, "engine": e, "requests": some} for e in formats]
-    asked += [{"folder": str(scaled), "engine": {}, "requests": some},
-              {"folder": plain, "engine": {}, "requests": some}]
-    *ours, wide = serve(asked, True)
+    asked += [{"folder": f, "engine": {}, "requests": some} for f in (scaled, plain)]
+    *ours, wide, by_head = serve(
+        [*asked, {"folder": heads, "engine": {}, "requests": some}], True)
+    one_graph(by_head)
+    assert compare(by_head, ours[2]) < TOLERANCE
     *theirs, theirs_wide = serve(asked, False)
     assert compare(wide, theirs_wide) < TOLERANCE
     for name, a, b in zip(("e4m3", "e5m2", "scaled"), ours, theirs):
