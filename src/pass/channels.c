@@ -181,7 +181,7 @@ static bool is_reduction(int32_t op) {
 }
 
 // Whether the dims are the last two, which are one run.
-static bool is_plane(const opgraft_graph *graph, const og_node *node) {
+static bool is_plane(opgraft_graph *graph, const og_node *node) {
   const opgraft_arg *dims = og_node_attr(node, 0);
   if (node->is_removed || !is_reduction(node->op) || node->update != NULL ||
       node->out_count != 1 || node->out[0] < 0 || node->in[0] < 0 ||
@@ -198,7 +198,8 @@ static bool is_plane(const opgraft_graph *graph, const og_node *node) {
     sum += d;
   }
   return last > 1 && sum == 2 * last - 1 && is_single(x) && is_single(y) &&
-         y->root == node->out[0] && x->strides[last] == OG_SIZE_ONE &&
+         y->root == node->out[0] && og_value_is_dense(graph, y) &&
+         x->strides[last] == OG_SIZE_ONE &&
          x->strides[last - 1] == x->shape[last];
 }
 

@@ -41,27 +41,33 @@ static bool number_get(const opgraft_graph *graph, const opgraft_arg *arg,
           og_size_get(&graph->sizes, arg->size, out));
 }
 
-// The strides of the spatial dims in a row-major tensor, where they are the
-// node's own: the inner tensor lies in one run of each dim.
-static bool strides_read(const opgraft_graph *graph, const og_node *pad,
+static bool is_size(const opgraft_graph *graph, const opgraft_arg *arg,
+                    opgraft_size size) {
+  int64_t own, number;
+  if (arg->kind == OPGRAFT_ARG_SIZE) return arg->size == size;
+  return number_get(graph, arg, &own) &&
+         og_size_get(&graph->sizes, size, &number) && own == number;
+}
+
+// The strides of the spatial dims in a row-major tensor, where the node's own
+// strides are such a tensor's: the inner tensor lies in one run of each dim.
+static bool strides_read(opgraft_graph *graph, const og_node *pad,
                          const og_value *whole, int64_t *out) {
   const opgraft_arg *strides = og_node_attr(pad, STRIDES);
-  int64_t own, size = 1, stride = 1;
+  opgraft_size expected = OG_SIZE_ONE;
   if (strides->kind != OPGRAFT_ARG_LIST || strides->count != whole->ndim)
     return false;
-  for (int32_t d = whole->ndim - 1; d >= 2; --d) {
-    if (!number_get(graph, &strides->list[d], &own) || own != stride)
+  for (int32_t d = whole->ndim - 1; d >= 0; --d)
+    if (!is_size(graph, &strides->list[d], expected) ||
+        (d >= 2 && !og_size_get(&graph->sizes, expected, &out[d - 2])) ||
+        (d > 0 && og_size_make(&graph->sizes, OG_SIZE_MUL, whole->shape[d],
+                               expected, &expected, NULL) != OG_OK))
       return false;
-    out[d - 2] = stride;
-    if (d > 2 && !og_size_get(&graph->sizes, whole->shape[d], &size))
-      return false;
-    stride *= size;
-  }
   return true;
 }
 
 // What stands before the inner tensor in each spatial dim, of its position.
-static bool before_read(const opgraft_graph *graph, const og_node *pad,
+static bool before_read(opgraft_graph *graph, const og_node *pad,
                         const og_value *whole, pads *out) {
   const og_value *inner = &graph->values[out->inner];
   int64_t offset, strides[SPACE_MOST], more, less;
@@ -83,8 +89,7 @@ static bool before_read(const opgraft_graph *graph, const og_node *pad,
   return true;
 }
 
-static bool pads_find(const opgraft_graph *graph, const og_node *node,
-                      pads *out) {
+static bool pads_find(opgraft_graph *graph, const og_node *node, pads *out) {
   const og_value *whole = &graph->values[node->in[0]];
   const og_node *pad = og_maker_of(graph, node->in[0]);
   int64_t transposed;

@@ -128,10 +128,40 @@ static int32_t keep(maker *m, made_value v) {
   return m->count++;
 }
 
-// "  %vN: type = "; the value is kept by the caller afterwards.
-static void result_begin(maker *m, const made_value *v) {
+static bool has_dims(const made_value *v) {
+  for (int32_t d = 0; d < v->ndim; ++d)
+    if (v->shape[d].number == 0) return false;
+  return v->ndim > 0;
+}
+static bool has_symbol(const made_value *v) {
+  for (int32_t d = 0; d < v->ndim; ++d)
+    if (v->shape[d].is_symbol) return true;
+  return false;
+}
+
+// Column-major, now and then, and says so.
+static void layout_draw(maker *m, made_value *v, int64_t of) {
+  int64_t stride = 1;
+  if (v->ndim < 2 || has_symbol(v) || !has_dims(v) || !chance(m, of)) return;
+  for (int32_t d = 0; d < v->ndim; ++d) {
+    v->strides[d] = stride;
+    stride *= v->shape[d].number;
+    og_text_addf(&m->text, "%s%" PRId64, d == 0 ? "{" : ", ", v->strides[d]);
+  }
+  og_text_add(&m->text, "}");
+  v->is_dense = false;
+}
+
+// "  %vN: type"; the value is kept by the caller afterwards.
+static void view_begin(maker *m, const made_value *v) {
   og_text_addf(&m->text, "  %%v%d: ", (int)m->count);
   type_add(m, v);
+}
+
+// And in a layout of its own.
+static void result_begin(maker *m, made_value *v) {
+  view_begin(m, v);
+  layout_draw(m, v, 8);
 }
 
 static int32_t result_end(maker *m, made_value v) {
@@ -150,11 +180,6 @@ static int32_t pick(maker *m, fits_fn fits) {
   return -1;
 }
 
-static bool has_dims(const made_value *v) {
-  for (int32_t d = 0; d < v->ndim; ++d)
-    if (v->shape[d].number == 0) return false;
-  return v->ndim > 0;
-}
 static bool is_real(const made_value *v) {
   return has_dims(v) && is_float(v->dtype);
 }
@@ -292,9 +317,8 @@ static void add_pointwise(maker *m) {
   const int64_t at = below(m, (int64_t)(sizeof pointwise / sizeof *pointwise));
   const int32_t like = pick(m, NULL);
   if (like < 0) return;
-  const made_value v =
-      fresh(chance(m, 3) ? any_dtype(m) : m->values[like].dtype,
-            m->values[like].ndim, m->values[like].shape);
+  made_value v = fresh(chance(m, 3) ? any_dtype(m) : m->values[like].dtype,
+                       m->values[like].ndim, m->values[like].shape);
   // Its rows say which types an operator has; those that compare have both.
   if (!(is_float(v.dtype) ? pointwise[at].has_float : pointwise[at].has_int))
     return;
@@ -340,13 +364,35 @@ static void add_reduction(maker *m) {
   result_end(m, v);
 }
 
+// Over the last two dims.
+static void add_plane_reduction(maker *m) {
+  static const char *const names[] = {"sum", "amax", "amin", "mean"};
+  const int32_t from = pick(m, is_matrix);
+  if (from < 0) return;
+  const made_value *x = &m->values[from];
+  const int64_t at = below(m, is_float(x->dtype) && !m->is_exact ? 4 : 3);
+  made_value v = fresh(x->dtype, x->ndim, x->shape);
+  v.bound = x->bound;
+  for (int32_t d = v.ndim - 2; d < v.ndim; ++d) {
+    if (at == 0) v.bound *= (double)v.shape[d].number;
+    v.shape[d] = (made_size){1, false};
+  }
+  v.bound = bound_in(v.dtype, v.bound);
+  if (m->is_exact && !is_exact_in(v.dtype, v.bound)) return;
+  if (chance(m, 2)) v.ndim -= 2;
+  dense_set(&v);
+  result_begin(m, &v);
+  og_text_addf(&m->text, " = %s(%%v%d; dims=[-1, -2])", names[at], (int)from);
+  result_end(m, v);
+}
+
 static void add_along_dim(maker *m) {
   static const char *const names[] = {"softmax", "log_softmax", "cumsum",
                                       "cumprod"};
   const int64_t at = below(m, 4);
   const int32_t from = pick(m, at < 2 ? is_real : is_number);
   if (from < 0) return;
-  const made_value v =
+  made_value v =
       fresh(m->values[from].dtype, m->values[from].ndim, m->values[from].shape);
   result_begin(m, &v);
   og_text_addf(&m->text, " = %s(%%v%d; dim=%d)", names[at], (int)from,
@@ -373,7 +419,7 @@ static void add_matmul(maker *m) {
   const double bound =
       bound_in(x->dtype, x->bound * x->bound * (double)x->shape[j].number);
   if (m->is_exact && !is_exact_in(x->dtype, bound)) return;
-  result_begin(m, &t);
+  view_begin(m, &t);
   strides_add(m, &t);
   og_text_addf(&m->text, " = view(%%v%d)", (int)a);
   const int32_t b = result_end(m, t);
@@ -385,12 +431,6 @@ static void add_matmul(maker *m) {
   result_begin(m, &v);
   og_text_addf(&m->text, " = matmul(%%v%d, %%v%d)", (int)a, (int)b);
   result_end(m, v);
-}
-
-static bool has_symbol(const made_value *v) {
-  for (int32_t d = 0; d < v->ndim; ++d)
-    if (v->shape[d].is_symbol) return true;
-  return false;
 }
 
 // A permuted, cut, repeated or flattened view.
@@ -429,7 +469,7 @@ static void add_view(maker *m) {
       break;
   }
   v.is_dense = false;
-  result_begin(m, &v);
+  view_begin(m, &v);
   strides_add(m, &v);
   og_text_addf(&m->text, " = view(%%v%d)", (int)from);
   result_end(m, v);
@@ -475,22 +515,25 @@ static void add_indexed(maker *m) {
   const made_value x = m->values[from];
   const int32_t dim = (int32_t)below(m, x.ndim);
   const made_size count = {1 + below(m, x.shape[dim].number), false};
-  const made_value index = fresh((og_dtype){OG_CODE_INT, 64, 1}, 1, &count);
+  made_value index = fresh((og_dtype){OG_CODE_INT, 64, 1}, 1, &count);
   result_begin(m, &index);
-  og_text_add(&m->text, " = iota(; start=0, step=1)");
+  og_text_addf(&m->text, " = iota(; start=%d, step=1)",
+               (int)below(m, x.shape[dim].number - count.number + 1));
   const int32_t i = result_end(m, index);
   made_value part = fresh(x.dtype, x.ndim, x.shape);
   part.shape[dim] = count;
+  part.bound = x.bound;
   dense_set(&part);
   result_begin(m, &part);
   og_text_addf(&m->text, " = index_select(%%v%d, %%v%d; dim=%d)", (int)from,
                (int)i, (int)dim);
   const int32_t rows = result_end(m, part);
-  if (chance(m, 2)) return;
-  const made_value sum = fresh(x.dtype, x.ndim, x.shape);
+  made_value sum = fresh(x.dtype, x.ndim, x.shape);
+  sum.bound = bound_in(x.dtype, 3 * x.bound);
+  if (chance(m, 2) || (m->is_exact && !is_exact_in(x.dtype, sum.bound))) return;
   result_begin(m, &sum);
-  og_text_addf(&m->text, " = index_add(%%v%d, %%v%d, %%v%d; dim=%d, alpha=2)",
-               (int)from, (int)i, (int)rows, (int)dim);
+  og_text_addf(&m->text, " = index_add(%%v%d, %%v%d, %%v%d; dim=%d, alpha=%d)",
+               (int)from, (int)i, (int)rows, (int)dim, (int)(1 + below(m, 2)));
   result_end(m, sum);
 }
 
@@ -526,6 +569,91 @@ static void add_update(maker *m) {
   for (int32_t d = 0; d < x.ndim; ++d)
     og_text_addf(&m->text, "%s%" PRId64, d > 0 ? ", " : "", x.strides[d]);
   og_text_add(&m->text, "])");
+  result_end(m, v);
+}
+
+// Numbers that are counted, in any shape.
+static int32_t add_counted(maker *m, og_dtype dtype, int32_t ndim,
+                           const made_size *shape) {
+  made_size count = {1, false};
+  for (int32_t d = 0; d < ndim; ++d) count.number *= shape[d].number;
+  const made_value all = fresh(dtype, 1, &count);
+  view_begin(m, &all);
+  og_text_add(&m->text, " = iota(; start=-3, step=1)");
+  const int32_t from = result_end(m, all);
+  made_value v = fresh(dtype, ndim, shape);
+  v.root = from;
+  v.bound = (double)(count.number + 3);
+  view_begin(m, &v);
+  og_text_addf(&m->text, " = view(%%v%d)", (int)from);
+  return result_end(m, v);
+}
+
+// Zeros around the last dim; now and then the dims before it change places.
+static int32_t add_padded(maker *m, int32_t from) {
+  const made_value x = m->values[from];
+  const int64_t before = below(m, 3);
+  made_value v = fresh(x.dtype, x.ndim, x.shape);
+  v.shape[x.ndim - 1].number += before + below(m, 3);
+  dense_set(&v);
+  view_begin(m, &v);
+  og_text_add(&m->text, " = copy(0)");
+  const int32_t zeros = result_end(m, v);
+  int64_t strides[RANK_MAX];
+  memcpy(strides, v.strides, sizeof strides);
+  if (v.shape[0].number == v.shape[1].number && chance(m, 4)) {
+    strides[0] = v.strides[1];
+    strides[1] = v.strides[0];
+  }
+  v.bound = x.bound;
+  view_begin(m, &v);
+  og_text_addf(&m->text,
+               " = scatter_view(%%v%d, %%v%d; offset=%" PRId64
+               ", strides=[%" PRId64 ", %" PRId64 ", %" PRId64 "])",
+               (int)zeros, (int)from, before, strides[0], strides[1],
+               strides[2]);
+  return result_end(m, v);
+}
+
+static bool is_rows(const made_value *v) {
+  return is_real(v) && v->ndim == 3 && !has_symbol(v);
+}
+
+// Of rows, with zeros in front or without; transposed ones of long rows.
+static void add_convolution(maker *m) {
+  if (m->count + 8 > VALUES_MAX) return;
+  const bool turns = chance(m, 3);
+  int32_t x = pick(m, is_rows);
+  if (x < 0) return;
+  made_size *const rows = m->values[x].shape;
+  if (turns) {
+    const made_size long_rows[] = {rows[0], rows[1], {130 + below(m, 9), 0}};
+    x = add_counted(m, m->values[x].dtype, 3, long_rows);
+  }
+  if (chance(m, 2)) x = add_padded(m, x);
+  const made_value from = m->values[x];
+  const int64_t length = from.shape[2].number, stride = 1 + below(m, 2),
+                taps = 1 + below(m, length < 3 ? length : 3),
+                padding = below(m, taps), more = turns ? below(m, stride) : 0;
+  const made_size outer = {1 + below(m, 3), false},
+                  shape[] = {turns ? from.shape[1] : outer,
+                             turns ? outer : from.shape[1],
+                             {taps, false}};
+  const int32_t w = add_counted(m, from.dtype, 3, shape);
+  made_value v = fresh(from.dtype, 3, from.shape);
+  v.shape[1] = outer;
+  v.shape[2].number = turns ? (length - 1) * stride - 2 * padding + taps + more
+                            : (length + 2 * padding - taps) / stride + 1;
+  v.bound =
+      from.bound * m->values[w].bound * (double)(from.shape[1].number * taps);
+  if (m->is_exact && !is_exact_in(v.dtype, v.bound)) return;
+  dense_set(&v);
+  result_begin(m, &v);
+  og_text_addf(&m->text,
+               " = convolution(%%v%d, %%v%d, none; stride=[%d], padding=[%d], "
+               "dilation=[1], transposed=%s, output_padding=[%d], groups=1)",
+               (int)x, (int)w, (int)stride, (int)padding,
+               turns ? "true" : "false", (int)more);
   result_end(m, v);
 }
 
@@ -567,7 +695,7 @@ static void add_write_back(maker *m) {
       same = y->shape[d].number == x.shape[d].number &&
              y->shape[d].is_symbol == x.shape[d].is_symbol;
     if (!same || !og_dtype_equal(y->dtype, x.dtype) || chance(m, 3)) continue;
-    result_begin(m, &v);
+    view_begin(m, &v);
     if (!x.is_dense) strides_add(m, &v);
     og_text_addf(&m->text, " in %%v%d = copy_to(%%v%d, %%v%d)", (int)x.root,
                  (int)input, (int)i);
@@ -595,21 +723,9 @@ static void inputs_add(maker *m) {
     made_value v = fresh(any_dtype(m), ndim, shape);
     v.input = i;
     v.bound = INPUT_BOUND;
-    const bool is_turned =
-        ndim >= 2 && !has_symbol(&v) && has_dims(&v) && chance(m, 3);
-    if (is_turned) {  // column-major
-      int64_t stride = 1;
-      for (int32_t d = 0; d < ndim; ++d) {
-        v.strides[d] = stride;
-        stride *= v.shape[d].number;
-      }
-      v.is_dense = false;
-    }
     og_text_addf(&m->text, "%s%%v%d: ", i > 0 ? ", " : "", (int)m->count);
     type_add(m, &v);
-    for (int32_t d = 0; is_turned && d < ndim; ++d)
-      og_text_addf(&m->text, "%s%" PRId64 "%s", d == 0 ? "{" : ", ",
-                   v.strides[d], d + 1 == ndim ? "}" : "");
+    layout_draw(m, &v, 3);
     if (chance(m, 4)) og_text_add(&m->text, " static");
     m->inputs[i] = keep(m, v);
   }
@@ -632,14 +748,18 @@ static void return_add(maker *m) {
 // Into m->text; `m` begins zeroed.
 static void graph_make(maker *m, uint64_t seed) {
   static void (*const kinds[])(maker *) = {
-      add_pointwise, add_pointwise, add_pointwise, add_pointwise, add_reduction,
-      add_along_dim, add_matmul,    add_view,      add_view,      add_cat,
-      add_move,      add_indexed,   add_update,    add_update,    add_norm,
+      add_pointwise, add_pointwise, add_pointwise, add_pointwise,
+      add_reduction, add_along_dim, add_matmul,    add_view,
+      add_view,      add_cat,       add_move,      add_indexed,
+      add_update,    add_update,    add_norm,      add_plane_reduction,
   };
   static void (*const exact_kinds[])(maker *) = {
-      add_pointwise, add_pointwise, add_pointwise, add_pointwise, add_pointwise,
-      add_reduction, add_reduction, add_view,      add_view,      add_cat,
-      add_move,      add_update,    add_matmul,
+      add_pointwise,   add_pointwise, add_pointwise,
+      add_pointwise,   add_pointwise, add_reduction,
+      add_reduction,   add_view,      add_view,
+      add_cat,         add_move,      add_update,
+      add_matmul,      add_indexed,   add_plane_reduction,
+      add_convolution,
   };
   m->state = seed * 0x9e3779b97f4a7c15ULL + 0x1234567;
   for (int i = 0; i < 4; ++i) next(m);

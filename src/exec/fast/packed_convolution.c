@@ -158,7 +158,7 @@ static void part_run(const packed_convolution *s, part *p, int64_t rows,
   og_gemm(panels_type(s))
       ->run((const float *)(const void *)og_bytes(w) + p->channel * s->k, s->k,
             panels, rows, pixels, s->k, 0, panels_of(pixels), NULL,
-            keeps_result(s) ? y : NULL, row_floats, e, scratch, OG_F32,
+            keeps_result(s) ? y : NULL, s->y->strides[1], e, scratch, OG_F32,
             panels_type(s));
 }
 
