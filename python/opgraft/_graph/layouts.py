@@ -76,6 +76,7 @@ _ORDERS: dict[str, Callable[..., list[int]]] = {
     "xlogy.Tensor": _pointwise,
     "native_dropout_backward.default": _pointwise,
     "pow.Scalar": lambda base, x: _row_major(x),
+    "im2col.default": lambda x, *args: _row_major(x)[:-1],
     "addr.default": _outer,
     "isin.Tensor_Tensor": _row_major,
     "log_sigmoid_forward.default": _row_major,
