@@ -396,7 +396,9 @@ og_status og_import_batch_norm_training(og_import *import) {
   opgraft_graph *graph = import->graph;
   OG_TRY(og_result_make(import, 1));
   OG_TRY(og_result_make(import, 2));
-  const og_dtype dtype = import->record->results[1].dtype;
+  // The variance may be larger than 16 bits hold.
+  og_dtype dtype = import->record->results[1].dtype;
+  if (dtype.bits == 16) dtype = (og_dtype){OG_CODE_FLOAT, 32, 1};
   opgraft_value stats[3] = {import->out[1], -1, import->out[2]};
   if (stats[0] < 0 || stats[2] < 0)
     return og_give_up(import, "a saved statistic is None");
