@@ -190,6 +190,15 @@ typedef struct opgraft_donated {
   int32_t reserved;
 } opgraft_donated;
 
+// What a graph touches of an input's storage by views of it (as_strided), where
+// that is beyond the input's own elements or a stride is negative, which not
+// every host allows: bytes [low, high) from its first element.
+typedef struct opgraft_reach {
+  int32_t input;
+  int32_t is_reversed;
+  int64_t low, high;
+} opgraft_reach;
+
 // One call in flight: an instance of a plan with its own argument tables and
 // arena. The arrays are the plan's and valid until opgraft_call_end. The caller
 // sets struct_size before opgraft_executable_begin, which fills the rest, and
@@ -206,6 +215,10 @@ typedef struct opgraft_call {
   int32_t output_count;
   int32_t host_step_count;  // steps that the host runs
   int32_t section_count;    // stretches of it that run on several threads
+  // That these are allowed the caller checks before it runs.
+  const opgraft_reach *reaches;
+  int32_t reach_count;
+  int32_t reserved_end;
 } opgraft_call;
 
 // Checks the inputs (count, dtype, rank, sizes, strides), finds or makes the

@@ -472,7 +472,9 @@ static void call_fill(og_instance *instance, opgraft_call *out_call) {
                          .storage_count = plan->storage_count,
                          .output_count = plan->graph->output_count,
                          .host_step_count = instance->host_steps,
-                         .section_count = instance->section_count};
+                         .section_count = instance->section_count,
+                         .reaches = plan->reaches,
+                         .reach_count = plan->reach_count};
   if (OG_UNLIKELY(!is_ours)) og_fill_sized(&other, sizeof other, out_call);
 }
 

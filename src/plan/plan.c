@@ -10,13 +10,15 @@
 
 // What is known of a root while a plan is made.
 typedef struct root_info {
-  int64_t high;      // behind the last byte that its values touch
+  int64_t low;       // the first byte that its values touch
+  int64_t high;      // behind the last one
   int64_t own_high;  // behind the last byte of the root itself
   int32_t merged;    // the root whose memory it takes over, or itself
   int32_t buffer;    // in the list of buffers, or -1
   int32_t arena;     // in which the buffer lies
   int32_t storage;   // output storage, or -1
   bool is_kept;      // a steady result that others read
+  bool is_reversed;  // a view of it has a negative stride
 } root_info;
 
 typedef struct planner {
@@ -122,6 +124,9 @@ static og_status extents_join(planner *p) {
     if (low < 0 && (owns || graph->is_text))
       return value_wrong(p, v, "begins before its storage");
     if (v == value->root) root->own_high = high;
+    for (int32_t d = 0; d < value->ndim; ++d)
+      root->is_reversed |= p->plan->tensors[v].strides[d] < 0;
+    if (low < root->low) root->low = low;
     if (high > root->high) root->high = high;
   }
   for (int32_t v = 0; graph->is_text && v < graph->value_count; ++v) {
@@ -136,6 +141,22 @@ static og_status extents_join(planner *p) {
     OG_TRY(layout_check(p, v));
   }
   return OG_OK;
+}
+
+// Views of an input may reach beyond it, as far as its storage does.
+static void reaches_find(planner *p) {
+  const opgraft_graph *graph = p->graph;
+  for (int32_t i = 0; i < graph->input_count; ++i) {
+    const opgraft_value v = graph->inputs[i].value;
+    if (v < 0) continue;
+    const root_info *root = &p->roots[v];
+    if (root->low < 0 || root->high > root->own_high || root->is_reversed)
+      p->plan->reaches[p->plan->reach_count++] =
+          (opgraft_reach){.input = i,
+                          .is_reversed = root->is_reversed,
+                          .low = root->low,
+                          .high = root->high};
+  }
 }
 
 // --- Sharing -----------------------------------------------------------------
@@ -439,6 +460,7 @@ static og_status plan_make(planner *p) {
     p->roots[v].buffer = -1;
   }
   OG_TRY(extents_join(p));
+  reaches_find(p);
   OG_TRY(og_lanes_find(p->graph, p->request, &plan->memory, &plan->lanes,
                        p->error));
   OG_TRY(og_joins_find(p->graph, &plan->lanes, &plan->memory, &plan->joins,
@@ -467,10 +489,12 @@ static og_status plan_alloc(og_plan *plan, opgraft_error *error) {
   plan->places = og_arena_array(memory, values, sizeof *plan->places);
   plan->outputs = og_arena_array(memory, outputs, sizeof *plan->outputs);
   plan->storages = og_arena_array(memory, outputs, sizeof *plan->storages);
+  plan->reaches = og_arena_array(memory, (size_t)graph->input_count + 1,
+                                 sizeof *plan->reaches);
   plan->lent = og_arena_array(memory, outputs, sizeof *plan->lent);
   const bool has_all = plan->symbols && plan->sizes && plan->tensors &&
                        plan->places && plan->outputs && plan->storages &&
-                       plan->lent;
+                       plan->reaches && plan->lent;
   return has_all ? OG_OK : og_graph_no_memory(error);
 }
 

@@ -64,8 +64,10 @@ typedef struct og_plan {
   og_plan_buffer *buffers;
   int32_t buffer_count;
   opgraft_storage *storages;
+  opgraft_reach *reaches;  // of inputs
   bool *lent;  // by storage: an operand of what is made there lies there first
   int32_t storage_count;
+  int32_t reach_count;
   opgraft_output *outputs;
   int64_t clone_bytes;
   og_lanes lanes;  // the order of the nodes, and its sections

@@ -150,6 +150,18 @@ static int writes_check(const compiled *self, PyObject *list,
   return 0;
 }
 
+static int reaches_check(const compiled *self, PyObject *list, const inputs *in,
+                         const opgraft_call *call) {
+  for (int32_t k = 0; k < call->reach_count; ++k) {
+    const opgraft_reach *reach = &call->reaches[k];
+    PyObject *object = input_object(self, list, reach->input);
+    if (object == NULL ||
+        view_check(object, &in->tensors[reach->input], reach) != 0)
+      return -1;
+  }
+  return 0;
+}
+
 // --- Outputs -----------------------------------------------------------------
 
 static bool is_same(const og_tensor *a, const og_tensor *b) {
@@ -423,7 +435,10 @@ static PyObject *call_with(compiled *self, PyObject *list, inputs *in) {
     }
     return NULL;
   }
-  PyObject *results = call_begun(self, &call, in, list);
+  PyObject *results =
+      LIKELY(call.reach_count == 0) || reaches_check(self, list, in, &call) == 0
+          ? call_begun(self, &call, in, list)
+          : NULL;
   if (UNLIKELY(results == NULL) && !self->is_kept) repro_write(self, in);
   if (UNLIKELY(!self->is_settled)) call_settle(self, &call);
   opgraft_call_end(&call);

@@ -95,3 +95,40 @@ int results_mark(PyObject *marks, PyObject *results) {
   }
   return 0;
 }
+
+// A number that a method of the object gives; -1 with an exception set.
+static long long number_of(PyObject *object, const char *method) {
+  PyObject *number = PyObject_CallMethod(object, method, NULL);
+  const long long value = number != NULL ? PyLong_AsLongLong(number) : -1;
+  Py_XDECREF(number);
+  return value;
+}
+
+int view_check(PyObject *object, const og_tensor *tensor,
+               const opgraft_reach *reach) {
+  if (reach->is_reversed) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "opgraft: a view (as_strided) of input %d of a compiled graph "
+                 "has a negative stride, which torch does not support",
+                 (int)reach->input);
+    return -1;
+  }
+  PyObject *storage = PyObject_CallMethod(object, "untyped_storage", NULL);
+  const long long bytes = storage != NULL ? number_of(storage, "nbytes") : -1;
+  const long long from = bytes >= 0 ? number_of(storage, "data_ptr") : -1;
+  Py_XDECREF(storage);
+  if (PyErr_Occurred() != NULL) return -1;
+  const long long at =
+      (long long)(intptr_t)tensor->data + (long long)tensor->byte_offset;
+  const long long begin = at - from;
+  if (begin >= 0 && begin <= bytes && begin + reach->low >= 0 &&
+      reach->high <= bytes - begin)
+    return 0;
+  PyErr_Format(PyExc_RuntimeError,
+               "opgraft: a view (as_strided) of input %d of a compiled graph "
+               "has bytes [%lld, %lld) of its storage, which has %lld: it is "
+               "out of bounds",
+               (int)reach->input, (long long)(begin + reach->low),
+               (long long)(begin + reach->high), bytes);
+  return -1;
+}

@@ -4,6 +4,8 @@
 #ifndef OG_TORCH_VIEW_H
 #define OG_TORCH_VIEW_H
 
+#include <opgraft/executable.h>
+
 #include "torch/base/host.h"
 
 // Shape and strides of `view`, `offset` elements behind where `base` begins. A
@@ -24,5 +26,9 @@ bool view_is_own(PyObject *object, const og_tensor *tensor);
 // What AOTAutograd's wrapper says of results, where Dynamo does not call it.
 // marks: tuple of (function, which result, what to call it with).
 int results_mark(PyObject *marks, PyObject *results);
+// 0, or -1 where a view (as_strided) is not in an input's storage, which eager
+// mode refuses. Memory that was made for this call has no more than it shows.
+int view_check(PyObject *object, const og_tensor *tensor,
+               const opgraft_reach *reach);
 
 #endif  // OG_TORCH_VIEW_H

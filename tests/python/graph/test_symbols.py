@@ -127,12 +127,25 @@ PLACES = ("item", "column", "slice_from", "item_write", "column_write",
 OTHERS = [name for name in FUNCTIONS if name not in PLACES]
 
 
-@pytest.mark.parametrize("name", [*PLACES, *OTHERS[::6]])
+@pytest.mark.parametrize("name", [*PLACES, *OTHERS[::6], "as_strided"])
 def test_a_symbol_at_its_borders(name: str) -> None:
     numbers = [2, 3] + random.Random(name).sample(FAR, 4)
     if name in PLACES:
         numbers = [2, -2, -SIZE, SIZE, -SIZE - 1, 0]
     compare(name, numbers, dynamic=True)
+
+
+@pytest.mark.parametrize("last", [SIZE * SIZE, SIZE * SIZE - 1, -1])
+def test_a_view_that_its_storage_does_not_hold(last: int) -> None:
+    """Of a tensor that is a part of its storage, at its last byte and behind."""
+    f = compiled(lambda x: x.as_strided((2, 2), (3, 1), last - 4) + 1)
+    x = torch.rand(SIZE, SIZE)[2:5]
+    if last in range(SIZE * SIZE):
+        torch.testing.assert_close(f(x), x.as_strided((2, 2), (3, 1),
+                                                      last - 4) + 1)
+        return
+    with pytest.raises(RuntimeError, match="out of bounds|storage offset"):
+        f(x)
 
 
 # --- Read from data -----------------------------------------------------------
