@@ -30,11 +30,14 @@ enum { VW = 16 };
 
 OG_V_INLINE __mmask16 v_mask(int64_t n) { return (__mmask16)((1u << n) - 1); }
 OG_V_INLINE vf v_of_bits(vi x) { return _mm512_castsi512_ps(x); }
-// To nearest even; a NaN keeps its quiet bit.
+// To nearest even; a NaN keeps its quiet bit. The processor's own conversion
+// makes zeros of numbers whose exponent is 0.
 OG_V_INLINE vh v_bf16_narrow(vf x) {
 #if OG_V_HAS_BF16_DOTS
-  return (vh)_mm512_cvtneps_pbh(x);
-#else
+  enum { DENORMAL = 0x20 };
+  if (__builtin_expect(_mm512_fpclass_ps_mask(x, DENORMAL) == 0, 1))
+    return (vh)_mm512_cvtneps_pbh(x);
+#endif
   const __m512i u = _mm512_castps_si512(x);
   const __m512i odd =
       _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
@@ -43,7 +46,6 @@ OG_V_INLINE vh v_bf16_narrow(vf x) {
   const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
   r = _mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x400000));
   return _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
-#endif
 }
 OG_V_INLINE vh v_loadn16(const uint16_t *p, int64_t n) {
   return _mm256_maskz_loadu_epi16(v_mask(n), p);

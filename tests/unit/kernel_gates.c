@@ -2,7 +2,8 @@
 // The gates of every instruction set that the machine has, silu and the tanh
 // form of gelu times up, against double: float32 in units in the last place
 // over floats of every size, bfloat16 and float16 within the rounding of their
-// type; NaN, infinities and zeros; and rows that fill no vector.
+// type; NaN, infinities and zeros; and rows that fill no vector. Numbers of 16
+// bits come back from float32 as they were, also those whose exponent is 0.
 
 #include <float.h>
 #include <math.h>
@@ -157,6 +158,27 @@ TEST(rows_of_any_width) {
   }
 }
 
+static void round_trip(int32_t set, int type) {
+  enum { COUNT = 1 << 16 };
+  static uint16_t from[COUNT], back[COUNT];
+  static float wide[COUNT];
+  int32_t lost = 0;
+  for (int32_t i = 0; i < COUNT; ++i) from[i] = (uint16_t)i;
+  sets[set].kernels->to_f32(from, wide, COUNT, type);
+  sets[set].kernels->from_f32(wide, back, COUNT, type);
+  for (int32_t i = 0; i < COUNT; ++i)
+    lost += !isnan(wide[i]) && back[i] != from[i];
+  if (!CHECK_EQ(lost, 0)) printf("%s: type %d\n", sets[set].name, type);
+}
+
+TEST(numbers_of_16_bits_come_back) {
+  for (int32_t s = 0; s < SETS; ++s) {
+    if (sets[s].isa > og_isa_used()) continue;
+    round_trip(s, OG_BF16);
+    round_trip(s, OG_F16);
+  }
+}
+
 TEST_MAIN("gates", CASE_NO_FAULTS(float32_within_stated_units),
           CASE_NO_FAULTS(bfloat16_within_its_rounding), CASE(special_values),
-          CASE(rows_of_any_width))
+          CASE(rows_of_any_width), CASE(numbers_of_16_bits_come_back))
