@@ -85,6 +85,7 @@ typedef struct og_value {
   int32_t result;
   uint32_t flags;            // OPGRAFT_INPUT_*
   opgraft_size host_offset;  // as the host gave it, to relate views
+  bool is_host_view;         // a view of the host's own, not of a pass
   const char *name;          // NULL: its number
   const void *data;          // of a constant, row-major as its strides say
   size_t data_bytes;

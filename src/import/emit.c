@@ -105,5 +105,6 @@ og_status og_emit_view(og_import *import, opgraft_value base, int32_t index) {
   OG_TRY(og_size_make(&graph->sizes, OG_SIZE_ADD, graph->values[base].offset,
                       shift, &graph->values[id].offset, import->error));
   graph->values[id].root = graph->values[base].root;
+  graph->values[id].is_host_view = true;
   return og_append(import, OG_IR_view, &base, 1, &id, 1, NULL);
 }

@@ -18,7 +18,7 @@ typedef struct root_info {
   int32_t arena;     // in which the buffer lies
   int32_t storage;   // output storage, or -1
   bool is_kept;      // a steady result that others read
-  bool is_reversed;  // a view of it has a negative stride
+  bool is_reversed;  // a view of the host's has a negative stride
 } root_info;
 
 typedef struct planner {
@@ -130,8 +130,10 @@ static og_status extents_join(planner *p) {
     if (low < 0 && is_bounded(p, value))
       return value_wrong(p, v, "begins before its storage");
     if (v == value->root) root->own_high = high;
-    for (int32_t d = 0; d < value->ndim; ++d)
+    for (int32_t d = 0; value->is_host_view && d < value->ndim; ++d)
       root->is_reversed |= p->plan->tensors[v].strides[d] < 0;
+    if (root->is_reversed && is_bounded(p, value))
+      return value_wrong(p, v, "has a negative stride");
     if (low < root->low) root->low = low;
     if (high > root->high) root->high = high;
   }
