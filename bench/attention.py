@@ -276,20 +276,19 @@ class Cache:
     def __init__(self, case: Case, heads: tuple[int, int, int], form: str) -> None:
         _, kv_heads, size = heads
         self.case, self.heads, self.form = case, heads, form
-        self.how = {} if form == "int8" else {"float8": form}
         pages = [-(-n // PAGE) for n in case.kv]
         self.indptr = indptr(pages)
         self.pages = torch.randperm(sum(pages)).to(torch.int32)
         self.last = torch.tensor([(n - 1) % PAGE + 1 for n in case.kv]).int()
         self.kv = torch.zeros(2, sum(pages), PAGE, kv_heads, size,
-                              dtype=torch.int8 if form == "int8" else torch.uint8)
+                              dtype=torch.uint8).view(CACHES[form][0])
         sizes = torch.linspace(.5, 2, kv_heads)
         self.scale = 6 * sizes / CACHES[form][1]
         self.exact = []  # keys and values of some requests
         for b, n in enumerate(case.kv):
             rows = torch.randn(2, n, kv_heads, size) * sizes[:, None]
             ops.reshape_and_cache_scaled(*rows, *self.kv, self.slots(b), self.scale,
-                                         self.scale, **self.how)
+                                         self.scale)
             if b < 4:
                 self.exact.append(rows)
 
@@ -303,7 +302,7 @@ class Cache:
         out = (torch.empty_like(q), torch.empty(q.shape[:2]))
         return lambda: ops.batch_decode_paged_scaled(
             plan.plan, q, *self.kv, self.pages, self.scale, self.scale,
-            split_bytes=plan.split_bytes, out=out, **self.how)
+            split_bytes=plan.split_bytes, out=out)
 
     def errors(self, q: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
         """Of the format, in float64, and of what is computed over the cache,

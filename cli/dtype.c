@@ -13,21 +13,9 @@ typedef struct type_row {
 } type_row;
 
 static const type_row types[] = {
-    {"f32", "float32", OG_CODE_FLOAT, 32},
-    {"f64", "float64", OG_CODE_FLOAT, 64},
-    {"f16", "float16", OG_CODE_FLOAT, 16},
-    {"bf16", "bfloat16", OG_CODE_BFLOAT, 16},
-    {"i8", "int8", OG_CODE_INT, 8},
-    {"i16", "int16", OG_CODE_INT, 16},
-    {"i32", "int32", OG_CODE_INT, 32},
-    {"i64", "int64", OG_CODE_INT, 64},
-    {"u8", "uint8", OG_CODE_UINT, 8},
-    {"u16", "uint16", OG_CODE_UINT, 16},
-    {"u32", "uint32", OG_CODE_UINT, 32},
-    {"u64", "uint64", OG_CODE_UINT, 64},
-    {"bool", "bool", OG_CODE_BOOL, 8},
-    {"c64", "complex64", OG_CODE_COMPLEX, 64},
-    {"c128", "complex128", OG_CODE_COMPLEX, 128},
+#define DTYPE_ROW(name, long_name, code, bits) {#name, #long_name, code, bits},
+    OG_DTYPE_LIST(DTYPE_ROW)
+#undef DTYPE_ROW
 };
 enum { TYPE_COUNT = sizeof types / sizeof *types };
 

@@ -108,6 +108,10 @@ static void type_print(FILE *to, const og_tensor *tensor) {
     fputs(complex[dtype.bits == 128], to);
   else if (dtype.code == OG_CODE_BOOL)
     fputs("i1", to);
+  else if (dtype.code == OG_CODE_F8E4M3)
+    fputs("f8E4M3FN", to);
+  else if (dtype.code == OG_CODE_F8E5M2)
+    fputs("f8E5M2", to);
   else
     fprintf(to, "%s%d",
             dtype.code == OG_CODE_FLOAT    ? "f"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements of any type as doubles, to be compared and summed up.
 
-#include <opgraft/float16.h>
+#include <opgraft/float8.h>
 #include <string.h>
 
 #include "graph_file.h"
@@ -57,6 +57,10 @@ static double element_double(og_dtype dtype, const void *at) {
     case OG_CODE_BFLOAT:
       memcpy(&bfloat, at, sizeof bfloat);
       return (double)og_bfloat_to_float(bfloat);
+    case OG_CODE_F8E4M3:
+      return (double)og_e4m3_to_float(*(const og_e4m3 *)at);
+    case OG_CODE_F8E5M2:
+      return (double)og_e5m2_to_float(*(const og_e5m2 *)at);
     default:
       return unsigned_double(dtype.bits / 8, at);
   }

@@ -69,21 +69,20 @@ static const og_op ops[] = {
                   "Tensor k_scale, Tensor v_scale, *, float? sm_scale=None, "
                   "float logits_soft_cap=0.0, str pos_encoding_mode=\"NONE\", "
                   "float rope_scale=1.0, float rope_theta=10000.0, "
-                  "str lse_base=\"2\", int split_bytes=0, "
-                  "str float8=\"e4m3\") -> (Tensor out, Tensor lse)",
+                  "str lse_base=\"2\", int split_bytes=0) "
+                  "-> (Tensor out, Tensor lse)",
         .shape = "plan[P], q[B, HQ, DQK], k_cache[PAGES, PS, HK, DQK], "
                  "v_cache[PAGES, PS, HK, DVO], paged_kv_indices[I], "
                  "k_scale[S], v_scale[S] -> [B, HQ, DVO], [B, HQ]",
         .where = "HK > 0, HQ % max(HK, 1) == 0, S > 0, HK % max(S, 1) == 0, "
                  "split_bytes >= 0",
-        .dtype = "plan: u8, q: f32|bf16|f16, k_cache: i8|u8, "
+        .dtype = "plan: u8, q: f32|bf16|f16, k_cache: i8|f8e4m3|f8e5m2, "
                  "v_cache: k_cache, paged_kv_indices: i32, k_scale: f32, "
                  "v_scale: f32 -> q, f32",
         .strides = "q: last, k_cache: last, v_cache: last",
         .workspace = "4096 + threads * 851968 + split_bytes",
         .doc = "batch_decode_paged over a cache of 8 bits, times k_scale and "
-               "v_scale, one for as many heads as there are of them: int8, or "
-               "as u8 the bytes of float8, e4m3 (torch.float8_e4m3fn) or e5m2.",
+               "v_scale, one for as many heads as there are of them.",
         .kernels = OG_KERNELS(scaled_kernels),
         .sample = sample_scaled,
     },

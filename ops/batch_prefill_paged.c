@@ -64,15 +64,15 @@ static const og_op ops[] = {
                   "Tensor? packed_custom_mask=None, *, float? sm_scale=None, "
                   "float logits_soft_cap=0.0, str pos_encoding_mode=\"NONE\", "
                   "float rope_scale=1.0, float rope_theta=10000.0, "
-                  "str lse_base=\"2\", int split_bytes=0, "
-                  "str float8=\"e4m3\") -> (Tensor out, Tensor lse)",
+                  "str lse_base=\"2\", int split_bytes=0) "
+                  "-> (Tensor out, Tensor lse)",
         .shape = "plan[P], q[NQ, HQ, DQK], k_cache[PAGES, PS, HK, DQK], "
                  "v_cache[PAGES, PS, HK, DVO], paged_kv_indices[I], "
                  "k_scale[S], v_scale[S], packed_custom_mask?[M] "
                  "-> [NQ, HQ, DVO], [NQ, HQ]",
         .where = "HK > 0, HQ % max(HK, 1) == 0, S > 0, HK % max(S, 1) == 0, "
                  "split_bytes >= 0",
-        .dtype = "plan: u8, q: f32|bf16|f16, k_cache: i8|u8, "
+        .dtype = "plan: u8, q: f32|bf16|f16, k_cache: i8|f8e4m3|f8e5m2, "
                  "v_cache: k_cache, paged_kv_indices: i32, k_scale: f32, "
                  "v_scale: f32, packed_custom_mask: u8 -> q, f32",
         .strides = "q: last, k_cache: last, v_cache: last",

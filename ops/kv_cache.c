@@ -32,27 +32,16 @@ typedef struct copy {
 // To the nearest, ties to even; |x| < 2^22.
 static float rounded(float x) { return x + 0x1.8p23f - 0x1.8p23f; }
 
-// float8 of so many bits behind the point; what is beyond `most` becomes that,
-// and a NaN stays one. Bits are those of the exponent, and steps from its power
-// to the next one, which carry.
-static uint8_t float8_of(float x, int bits, int bias, float most) {
-  const og_float_bits raw = {.f = x};
-  const uint8_t sign = (uint8_t)(raw.u >> 24 & 0x80);
-  if (x != x) return sign | 0x7f;
-  og_float_bits size = {.u = raw.u & 0x7fffffff}, unit;
-  if (size.f > most) size.f = most;
-  const int own = (int)(size.u >> 23) - 127;
-  const int exponent = own > 1 - bias ? own : 1 - bias;
-  unit.u = (uint32_t)(127 + bits - exponent) << 23;
-  const int steps = (int)rounded(size.f * unit.f);
-  return (uint8_t)(sign | (((exponent + bias - 1) << bits) + steps));
+static float within(float x, float most) {
+  return x > most ? most : x < -most ? -most : x;
 }
 
+// What is beyond the type's largest becomes that.
 static uint8_t byte_of(float x, int32_t narrow) {
-  if (narrow == OG_E4M3) return float8_of(x, 3, 7, 448);
-  if (narrow == OG_E5M2) return float8_of(x, 2, 15, 57344);
+  if (narrow == OG_E4M3) return og_e4m3_from_float(x).bits;
+  if (narrow == OG_E5M2) return og_e5m2_from_float(within(x, 57344)).bits;
   if (x != x) return 0;
-  return (uint8_t)(int8_t)rounded(x > 127 ? 127 : x < -127 ? -127 : x);
+  return (uint8_t)(int8_t)rounded(within(x, 127));
 }
 
 static void row_narrow(const void *from, uint8_t *to, int64_t width,
@@ -176,15 +165,14 @@ static og_status append_paged_kv_cache(const og_call *call) {
 }
 
 // What a cache of 8 bits has besides, its scales behind argument `last`.
-static og_status scales_read(const og_call *call, int last, copy *out) {
-  *out = (copy){.k_scale = call->in[last + 1], .v_scale = call->in[last + 2]};
-  return og_narrow_read(call, call->out[0], &call->attr[0], &out->narrow);
+static copy scaled(const og_call *call, int last) {
+  return (copy){.narrow = og_narrow_of(call->out[0]),
+                .k_scale = call->in[last + 1],
+                .v_scale = call->in[last + 2]};
 }
 
 static og_status append_paged_kv_cache_scaled(const og_call *call) {
-  copy c;
-  const og_status status = scales_read(call, LAST, &c);
-  return status == OG_OK ? appended_run(call, c) : status;
+  return appended_run(call, scaled(call, LAST));
 }
 
 // --- reshape_and_cache
@@ -215,9 +203,7 @@ static og_status reshape_and_cache(const og_call *call) {
 }
 
 static og_status reshape_and_cache_scaled(const og_call *call) {
-  copy c;
-  const og_status status = scales_read(call, SLOTS, &c);
-  return status == OG_OK ? reshaped_run(call, c) : status;
+  return reshaped_run(call, scaled(call, SLOTS));
 }
 
 static const og_kernel append_kernels[] = {
@@ -281,18 +267,18 @@ static const og_op ops[] = {
             "Tensor append_value, Tensor batch_indices, Tensor positions, "
             "Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor kv_indices, "
             "Tensor kv_indptr, Tensor kv_last_page_len, Tensor k_scale, "
-            "Tensor v_scale, *, str float8=\"e4m3\") "
-            "-> (Tensor(a!), Tensor(b!))",
+            "Tensor v_scale) -> (Tensor(a!), Tensor(b!))",
         .shape = "append_key[N, H, DK], append_value[N, H, DV], "
                  "batch_indices[N], positions[N], k_cache[P, PS, H, DK], "
                  "v_cache[P, PS, H, DV], kv_indices[I], kv_indptr[B + 1], "
                  "kv_last_page_len[B], k_scale[S], v_scale[S]",
         .where = "PS > 0, S > 0, H % max(S, 1) == 0, batch_indices in [0, B), "
                  "kv_indices in [0, P), kv_indptr in offsets(I)",
-        .dtype = "append_key: f32|bf16|f16, append_value: append_key, "
-                 "batch_indices: i32, positions: i32, k_cache: i8|u8, "
-                 "v_cache: k_cache, kv_indices: i32, kv_indptr: i32, "
-                 "kv_last_page_len: i32, k_scale: f32, v_scale: f32",
+        .dtype =
+            "append_key: f32|bf16|f16, append_value: append_key, "
+            "batch_indices: i32, positions: i32, k_cache: i8|f8e4m3|f8e5m2, "
+            "v_cache: k_cache, kv_indices: i32, kv_indptr: i32, "
+            "kv_last_page_len: i32, k_scale: f32, v_scale: f32",
         .strides = "append_key: last, append_value: last, k_cache: last, "
                    "v_cache: last",
         .flags = OG_DETERMINISTIC,
@@ -304,14 +290,14 @@ static const og_op ops[] = {
     {
         .schema = "reshape_and_cache_scaled(Tensor key, Tensor value, "
                   "Tensor(a!) k_cache, Tensor(b!) v_cache, "
-                  "Tensor slot_mapping, Tensor k_scale, Tensor v_scale, *, "
-                  "str float8=\"e4m3\") -> (Tensor(a!), Tensor(b!))",
+                  "Tensor slot_mapping, Tensor k_scale, Tensor v_scale) "
+                  "-> (Tensor(a!), Tensor(b!))",
         .shape = "key[N, H, DK], value[N, H, DV], k_cache[P, PS, H, DK], "
                  "v_cache[P, PS, H, DV], slot_mapping[N], k_scale[S], "
                  "v_scale[S]",
         .where = "PS > 0, S > 0, H % max(S, 1) == 0, "
                  "slot_mapping in [-1, P * PS)",
-        .dtype = "key: f32|bf16|f16, value: key, k_cache: i8|u8, "
+        .dtype = "key: f32|bf16|f16, value: key, k_cache: i8|f8e4m3|f8e5m2, "
                  "v_cache: k_cache, slot_mapping: i64, k_scale: f32, "
                  "v_scale: f32",
         .strides = "key: last, value: last, k_cache: last, v_cache: last",
@@ -320,9 +306,7 @@ static const og_op ops[] = {
         .doc = "reshape_and_cache into a cache of 8 bits: numbers over "
                "k_scale and v_scale, one for as many heads as there are of "
                "them, are rounded to the nearest, ties to even, and what is "
-               "beyond the type's largest becomes that. int8 is -127 to 127; "
-               "u8 has the bytes of float8, e4m3 (torch.float8_e4m3fn) or "
-               "e5m2.",
+               "beyond the type's largest becomes that. int8 is -127 to 127.",
         .kernels = OG_KERNELS(reshape_scaled_kernels),
     },
 };

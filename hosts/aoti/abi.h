@@ -34,22 +34,4 @@ typedef union aoti_word {
   X(device_type_cpu, int32_t, (void))                                      \
   X(check, void, (bool, const char *, const char *, uint32_t, const char *))
 
-// X(name, code, bits): aoti_torch_dtype_NAME gives libtorch's number.
-#define AOTI_DTYPE_LIST(X)          \
-  X(float32, OG_CODE_FLOAT, 32)     \
-  X(float64, OG_CODE_FLOAT, 64)     \
-  X(float16, OG_CODE_FLOAT, 16)     \
-  X(bfloat16, OG_CODE_BFLOAT, 16)   \
-  X(int8, OG_CODE_INT, 8)           \
-  X(int16, OG_CODE_INT, 16)         \
-  X(int32, OG_CODE_INT, 32)         \
-  X(int64, OG_CODE_INT, 64)         \
-  X(uint8, OG_CODE_UINT, 8)         \
-  X(uint16, OG_CODE_UINT, 16)       \
-  X(uint32, OG_CODE_UINT, 32)       \
-  X(uint64, OG_CODE_UINT, 64)       \
-  X(bool, OG_CODE_BOOL, 8)          \
-  X(complex64, OG_CODE_COMPLEX, 64) \
-  X(complex128, OG_CODE_COMPLEX, 128)
-
 #endif  // OG_HOSTS_AOTI_ABI_H

@@ -14,15 +14,15 @@ static og_aoti_library library;
 static og_once opened = OG_ONCE_INIT;
 
 static const og_dtype dtypes[AOTI_DTYPES] = {
-#define ENTRY(name, code, bits) {code, bits, 1},
-    AOTI_DTYPE_LIST(ENTRY)
+#define ENTRY(name, long_name, code, bits) {code, bits, 1},
+    OG_DTYPE_LIST(ENTRY)
 #undef ENTRY
 };
 
 static int dtypes_find(void *object) {
   static const char *const names[AOTI_DTYPES] = {
-#define ENTRY(name, code, bits) "aoti_torch_dtype_" #name,
-      AOTI_DTYPE_LIST(ENTRY)
+#define ENTRY(name, long_name, code, bits) "aoti_torch_dtype_" #long_name,
+      OG_DTYPE_LIST(ENTRY)
 #undef ENTRY
   };
   for (int i = 0; i < AOTI_DTYPES; ++i) {

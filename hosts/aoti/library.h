@@ -6,8 +6,8 @@
 
 #include "aoti/abi.h"
 
-#define AOTI_COUNT(name, code, bits) +1
-enum { AOTI_DTYPES = 0 AOTI_DTYPE_LIST(AOTI_COUNT) };
+#define AOTI_COUNT(name, long_name, code, bits) +1
+enum { AOTI_DTYPES = 0 OG_DTYPE_LIST(AOTI_COUNT) };
 #undef AOTI_COUNT
 
 typedef struct og_aoti_library {
@@ -15,7 +15,7 @@ typedef struct og_aoti_library {
   AOTI_FUNCTION_LIST(FIELD)
 #undef FIELD
   int32_t cpu;
-  int32_t dtypes[AOTI_DTYPES];  // in the order of AOTI_DTYPE_LIST
+  int32_t dtypes[AOTI_DTYPES];  // in the order of OG_DTYPE_LIST
 } og_aoti_library;
 
 // NULL where the process has no libtorch_cpu with these functions.

@@ -30,23 +30,25 @@ typedef enum xla_error {
 } xla_error;
 
 // Element types, by XLA's code.
-#define XLA_TYPE_LIST(X)     \
-  X(1, OG_CODE_BOOL, 8)      \
-  X(2, OG_CODE_INT, 8)       \
-  X(3, OG_CODE_INT, 16)      \
-  X(4, OG_CODE_INT, 32)      \
-  X(5, OG_CODE_INT, 64)      \
-  X(6, OG_CODE_UINT, 8)      \
-  X(7, OG_CODE_UINT, 16)     \
-  X(8, OG_CODE_UINT, 32)     \
-  X(9, OG_CODE_UINT, 64)     \
-  X(10, OG_CODE_FLOAT, 16)   \
-  X(11, OG_CODE_FLOAT, 32)   \
-  X(12, OG_CODE_FLOAT, 64)   \
-  X(15, OG_CODE_COMPLEX, 64) \
-  X(16, OG_CODE_BFLOAT, 16)  \
-  X(18, OG_CODE_COMPLEX, 128)
-enum { XLA_TYPE_BOOL = 1, XLA_TYPE_S64 = 5, XLA_TYPE_F64 = 12, XLA_TYPES = 19 };
+#define XLA_TYPE_LIST(X)      \
+  X(1, OG_CODE_BOOL, 8)       \
+  X(2, OG_CODE_INT, 8)        \
+  X(3, OG_CODE_INT, 16)       \
+  X(4, OG_CODE_INT, 32)       \
+  X(5, OG_CODE_INT, 64)       \
+  X(6, OG_CODE_UINT, 8)       \
+  X(7, OG_CODE_UINT, 16)      \
+  X(8, OG_CODE_UINT, 32)      \
+  X(9, OG_CODE_UINT, 64)      \
+  X(10, OG_CODE_FLOAT, 16)    \
+  X(11, OG_CODE_FLOAT, 32)    \
+  X(12, OG_CODE_FLOAT, 64)    \
+  X(15, OG_CODE_COMPLEX, 64)  \
+  X(16, OG_CODE_BFLOAT, 16)   \
+  X(18, OG_CODE_COMPLEX, 128) \
+  X(19, OG_CODE_F8E5M2, 8)    \
+  X(20, OG_CODE_F8E4M3, 8)
+enum { XLA_TYPE_BOOL = 1, XLA_TYPE_S64 = 5, XLA_TYPE_F64 = 12, XLA_TYPES = 21 };
 
 typedef struct xla_extension {
   size_t struct_size;

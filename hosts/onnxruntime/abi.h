@@ -99,21 +99,23 @@ enum {
 
 // Element types, by ONNX's code. The runtime has no complex numbers: a custom
 // operator of such a type fails the registration of its domain.
-#define ORT_TYPE_LIST(X)   \
-  X(1, OG_CODE_FLOAT, 32)  \
-  X(2, OG_CODE_UINT, 8)    \
-  X(3, OG_CODE_INT, 8)     \
-  X(4, OG_CODE_UINT, 16)   \
-  X(5, OG_CODE_INT, 16)    \
-  X(6, OG_CODE_INT, 32)    \
-  X(7, OG_CODE_INT, 64)    \
-  X(9, OG_CODE_BOOL, 8)    \
-  X(10, OG_CODE_FLOAT, 16) \
-  X(11, OG_CODE_FLOAT, 64) \
-  X(12, OG_CODE_UINT, 32)  \
-  X(13, OG_CODE_UINT, 64)  \
-  X(16, OG_CODE_BFLOAT, 16)
-enum { ORT_TYPES = 17 };
+#define ORT_TYPE_LIST(X)    \
+  X(1, OG_CODE_FLOAT, 32)   \
+  X(2, OG_CODE_UINT, 8)     \
+  X(3, OG_CODE_INT, 8)      \
+  X(4, OG_CODE_UINT, 16)    \
+  X(5, OG_CODE_INT, 16)     \
+  X(6, OG_CODE_INT, 32)     \
+  X(7, OG_CODE_INT, 64)     \
+  X(9, OG_CODE_BOOL, 8)     \
+  X(10, OG_CODE_FLOAT, 16)  \
+  X(11, OG_CODE_FLOAT, 64)  \
+  X(12, OG_CODE_UINT, 32)   \
+  X(13, OG_CODE_UINT, 64)   \
+  X(16, OG_CODE_BFLOAT, 16) \
+  X(17, OG_CODE_F8E4M3, 8)  \
+  X(19, OG_CODE_F8E5M2, 8)
+enum { ORT_TYPES = 20 };
 
 typedef struct ort_custom_op ort_custom_op;
 struct ort_custom_op {

@@ -172,14 +172,9 @@ static const struct {
   og_dtype dtype;
   const char *name;
 } dtypes[] = {
-    {{OG_CODE_FLOAT, 16, 1}, "f16"},     {{OG_CODE_BFLOAT, 16, 1}, "bf16"},
-    {{OG_CODE_FLOAT, 32, 1}, "f32"},     {{OG_CODE_FLOAT, 64, 1}, "f64"},
-    {{OG_CODE_INT, 8, 1}, "i8"},         {{OG_CODE_INT, 16, 1}, "i16"},
-    {{OG_CODE_INT, 32, 1}, "i32"},       {{OG_CODE_INT, 64, 1}, "i64"},
-    {{OG_CODE_UINT, 8, 1}, "u8"},        {{OG_CODE_UINT, 16, 1}, "u16"},
-    {{OG_CODE_UINT, 32, 1}, "u32"},      {{OG_CODE_UINT, 64, 1}, "u64"},
-    {{OG_CODE_BOOL, 8, 1}, "bool"},      {{OG_CODE_COMPLEX, 64, 1}, "c64"},
-    {{OG_CODE_COMPLEX, 128, 1}, "c128"},
+#define DTYPE_ROW(name, long_name, code, bits) {{code, bits, 1}, #name},
+    OG_DTYPE_LIST(DTYPE_ROW)
+#undef DTYPE_ROW
 };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 

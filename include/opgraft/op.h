@@ -13,7 +13,7 @@
 #ifndef OPGRAFT_OP_H
 #define OPGRAFT_OP_H
 
-#include <opgraft/float16.h>
+#include <opgraft/float8.h>
 #include <opgraft/seal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,6 +65,8 @@ enum {
   OG_CODE_BFLOAT = 4,
   OG_CODE_COMPLEX = 5,
   OG_CODE_BOOL = 6,
+  OG_CODE_F8E4M3 = 10,  // torch.float8_e4m3fn
+  OG_CODE_F8E5M2 = 12,
 };
 
 typedef struct og_dtype {
@@ -72,6 +74,26 @@ typedef struct og_dtype {
   uint8_t bits;
   uint16_t lanes;  // 1
 } og_dtype;
+
+// X(name, long name, code, bits): the types that a declaration may have.
+#define OG_DTYPE_LIST(X)                      \
+  X(f16, float16, OG_CODE_FLOAT, 16)          \
+  X(bf16, bfloat16, OG_CODE_BFLOAT, 16)       \
+  X(f32, float32, OG_CODE_FLOAT, 32)          \
+  X(f64, float64, OG_CODE_FLOAT, 64)          \
+  X(i8, int8, OG_CODE_INT, 8)                 \
+  X(i16, int16, OG_CODE_INT, 16)              \
+  X(i32, int32, OG_CODE_INT, 32)              \
+  X(i64, int64, OG_CODE_INT, 64)              \
+  X(u8, uint8, OG_CODE_UINT, 8)               \
+  X(u16, uint16, OG_CODE_UINT, 16)            \
+  X(u32, uint32, OG_CODE_UINT, 32)            \
+  X(u64, uint64, OG_CODE_UINT, 64)            \
+  X(bool, bool, OG_CODE_BOOL, 8)              \
+  X(c64, complex64, OG_CODE_COMPLEX, 64)      \
+  X(c128, complex128, OG_CODE_COMPLEX, 128)   \
+  X(f8e4m3, float8_e4m3fn, OG_CODE_F8E4M3, 8) \
+  X(f8e5m2, float8_e5m2, OG_CODE_F8E5M2, 8)
 
 typedef struct og_tensor {
   void *data;
@@ -305,6 +327,8 @@ OG_ACCESSOR(i32, int32_t)
 OG_ACCESSOR(i64, int64_t)
 OG_ACCESSOR(u8, uint8_t)
 OG_ACCESSOR(bool, uint8_t)
+OG_ACCESSOR(f8e4m3, og_e4m3)
+OG_ACCESSOR(f8e5m2, og_e5m2)
 #undef OG_ACCESSOR
 
 static inline int64_t og_numel(const og_tensor *t) {

@@ -83,15 +83,10 @@ og_status og_attention_args_read(const og_call *call, const og_tensor *q,
   return OG_OK;
 }
 
-og_status og_narrow_read(const og_call *call, const og_tensor *cache,
-                         const og_attr *float8, int32_t *out_narrow) {
-  static const char *const names[] = {"e4m3", "e5m2"};
-  *out_narrow = OG_I8;
-  if (cache->dtype.code == OG_CODE_INT) return OG_OK;
-  const og_status status =
-      word_read(call, "float8", float8, names, 2, out_narrow);
-  *out_narrow = *out_narrow == 0 ? OG_E4M3 : OG_E5M2;
-  return status;
+int32_t og_narrow_of(const og_tensor *cache) {
+  return cache->dtype.code == OG_CODE_F8E4M3   ? OG_E4M3
+         : cache->dtype.code == OG_CODE_F8E5M2 ? OG_E5M2
+                                               : OG_I8;
 }
 
 og_status og_attention_batch_read(const og_call *call,
@@ -123,15 +118,14 @@ og_status og_attention_batch(const og_call *call, const og_tensor *mask) {
 
 og_status og_attention_batch_scaled(const og_call *call,
                                     const og_tensor *mask) {
-  enum { K = 2, K_SCALE = 5, V_SCALE, FLOAT8 };
+  enum { K = 2, K_SCALE = 5, V_SCALE };
   og_attention_args args;
-  og_status status = og_attention_batch_read(call, call->in, mask, &args);
+  const og_status status = og_attention_batch_read(call, call->in, mask, &args);
   if (status != OG_OK) return status;
   args.k_scale = og_f32(call->in[K_SCALE]);
   args.v_scale = og_f32(call->in[V_SCALE]);
   args.scale_count = (int32_t)call->in[K_SCALE]->shape[0];
-  status = og_narrow_read(call, call->in[K], &call->attr[FLOAT8], &args.narrow);
-  if (status != OG_OK) return status;
+  args.narrow = og_narrow_of(call->in[K]);
   const og_kernel_env env = og_call_env(call);
   return og_attention_run(&env, &args);
 }

@@ -24,12 +24,10 @@ og_status og_attention_batch_read(const og_call *call,
                                   og_attention_args *out_args);
 // Such an operator on the CPU.
 og_status og_attention_batch(const og_call *call, const og_tensor *mask);
-// Over a cache of 8 bits: k_scale and v_scale are behind the page table, float8
-// is attribute 7.
+// Over a cache of 8 bits: k_scale and v_scale are behind the page table.
 og_status og_attention_batch_scaled(const og_call *call, const og_tensor *mask);
 
-// A cache of 8 bits: OG_I8, or of u8 what the attribute float8 says, OG_E4M3 or
-// OG_E5M2.
-og_status og_narrow_read(const og_call *call, const og_tensor *cache,
-                         const og_attr *float8, int32_t *out_narrow);
+// Of a cache of 8 bits: OG_I8, OG_E4M3 or OG_E5M2.
+int32_t og_narrow_of(const og_tensor *cache);
+
 #endif  // OG_OPS_ATTENTION_ARGS_H

@@ -26,6 +26,7 @@ from typing import Any, Callable, Iterator
 import torch
 
 from . import _C
+from ._base import dtypes, rules
 from ._base.rules import Description
 from ._load.batch import _invoke
 from ._load.module import Module, load
@@ -42,12 +43,7 @@ COMPILED = 3  # calls of an operator that are compiled, the first by Inductor
 # types. The comparison of roads and the core's own verifier look at values in
 # each type.
 OPCHECKED = 2 * len(SIZES)
-TYPES = {(2, 32): torch.float32, (2, 64): torch.float64,
-         (2, 16): torch.float16, (4, 16): torch.bfloat16,
-         (0, 8): torch.int8, (0, 16): torch.int16, (0, 32): torch.int32,
-         (0, 64): torch.int64, (1, 8): torch.uint8, (1, 16): torch.uint16,
-         (1, 32): torch.uint32, (1, 64): torch.uint64, (6, 8): torch.bool,
-         (5, 64): torch.complex64, (5, 128): torch.complex128}
+TYPES = {dtypes.CODES[own]: dtype for own, dtype in rules.DTYPES.items()}
 
 
 # Of a call: its text, its values, what it leaves.

@@ -6,7 +6,7 @@
 
 #include <opgraft/op.h>
 
-// `dtype` is a float or bfloat of 16, 32 or 64 bits; `at` needs no alignment.
+// `dtype` is a float of 8, 16, 32 or 64 bits; `at` needs no alignment.
 double og_float_load(og_dtype dtype, const void *at);
 // Rounds to the type.
 void og_float_store(og_dtype dtype, void *at, double number);

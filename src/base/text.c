@@ -241,21 +241,10 @@ static const struct {
   const char *long_name;
   og_dtype dtype;
 } dtype_names[] = {
-    {"f16", "float16", {OG_CODE_FLOAT, 16, 1}},
-    {"bf16", "bfloat16", {OG_CODE_BFLOAT, 16, 1}},
-    {"f32", "float32", {OG_CODE_FLOAT, 32, 1}},
-    {"f64", "float64", {OG_CODE_FLOAT, 64, 1}},
-    {"i8", "int8", {OG_CODE_INT, 8, 1}},
-    {"i16", "int16", {OG_CODE_INT, 16, 1}},
-    {"i32", "int32", {OG_CODE_INT, 32, 1}},
-    {"i64", "int64", {OG_CODE_INT, 64, 1}},
-    {"u8", "uint8", {OG_CODE_UINT, 8, 1}},
-    {"u16", "uint16", {OG_CODE_UINT, 16, 1}},
-    {"u32", "uint32", {OG_CODE_UINT, 32, 1}},
-    {"u64", "uint64", {OG_CODE_UINT, 64, 1}},
-    {"bool", "bool", {OG_CODE_BOOL, 8, 1}},
-    {"c64", "complex64", {OG_CODE_COMPLEX, 64, 1}},
-    {"c128", "complex128", {OG_CODE_COMPLEX, 128, 1}},
+#define DTYPE_ROW(name, long_name, code, bits) \
+  {#name, #long_name, {code, bits, 1}},
+    OG_DTYPE_LIST(DTYPE_ROW)
+#undef DTYPE_ROW
 };
 enum { DTYPE_COUNT = sizeof dtype_names / sizeof *dtype_names };
 

@@ -443,7 +443,7 @@ typedef struct og_frame_block {
   uint64_t pad[7];  // what follows is 64-byte aligned where the block is
 } og_frame_block;
 
-enum { OG_DTYPE_CODES = 7, OG_DTYPE_BYTES = 17 };
+enum { OG_DTYPE_CODES = 13, OG_DTYPE_BYTES = 17 };
 // By code and size in bytes: index + 1, or 0.
 extern const uint8_t og_dtype_indices[OG_DTYPE_CODES][OG_DTYPE_BYTES];
 // -1 if it is not in the table.

@@ -41,20 +41,20 @@ static jmp_buf caller;
 
 // --- libtorch ----------------------------------------------------------------
 
-#define NUMBER(name, code, bits) AOTI_NUMBER_##name,
-enum { NUMBER_BEFORE = DTYPE_FIRST - 1, AOTI_DTYPE_LIST(NUMBER) NUMBER_END };
+#define NUMBER(name, long_name, code, bits) AOTI_NUMBER_##long_name,
+enum { NUMBER_BEFORE = DTYPE_FIRST - 1, OG_DTYPE_LIST(NUMBER) NUMBER_END };
 #undef NUMBER
-#define ENTRY(name, code, bits)                    \
-  OG_EXPORT int32_t aoti_torch_dtype_##name(void); \
-  int32_t aoti_torch_dtype_##name(void) { return AOTI_NUMBER_##name; }
-AOTI_DTYPE_LIST(ENTRY)
+#define ENTRY(name, long_name, code, bits)              \
+  OG_EXPORT int32_t aoti_torch_dtype_##long_name(void); \
+  int32_t aoti_torch_dtype_##long_name(void) { return AOTI_NUMBER_##long_name; }
+OG_DTYPE_LIST(ENTRY)
 #undef ENTRY
 
 // Of a type that no declaration has, 8.
 static size_t type_bytes(int32_t dtype) {
   static const size_t sizes[] = {
-#define ENTRY(name, code, bits) bits / 8,
-      AOTI_DTYPE_LIST(ENTRY)
+#define ENTRY(name, long_name, code, bits) bits / 8,
+      OG_DTYPE_LIST(ENTRY)
 #undef ENTRY
   };
   return dtype < DTYPE_FIRST || dtype >= NUMBER_END

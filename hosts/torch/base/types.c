@@ -17,21 +17,10 @@ typedef struct type_row {
 } type_row;
 
 static type_row rows[] = {
-    {.name = "float32", .dtype = {OG_CODE_FLOAT, 32, 1}},
-    {.name = "bfloat16", .dtype = {OG_CODE_BFLOAT, 16, 1}},
-    {.name = "float16", .dtype = {OG_CODE_FLOAT, 16, 1}},
-    {.name = "float64", .dtype = {OG_CODE_FLOAT, 64, 1}},
-    {.name = "int64", .dtype = {OG_CODE_INT, 64, 1}},
-    {.name = "int32", .dtype = {OG_CODE_INT, 32, 1}},
-    {.name = "int16", .dtype = {OG_CODE_INT, 16, 1}},
-    {.name = "int8", .dtype = {OG_CODE_INT, 8, 1}},
-    {.name = "uint8", .dtype = {OG_CODE_UINT, 8, 1}},
-    {.name = "uint16", .dtype = {OG_CODE_UINT, 16, 1}},
-    {.name = "uint32", .dtype = {OG_CODE_UINT, 32, 1}},
-    {.name = "uint64", .dtype = {OG_CODE_UINT, 64, 1}},
-    {.name = "bool", .dtype = {OG_CODE_BOOL, 8, 1}},
-    {.name = "complex64", .dtype = {OG_CODE_COMPLEX, 64, 1}},
-    {.name = "complex128", .dtype = {OG_CODE_COMPLEX, 128, 1}},
+#define DTYPE_ROW(short_name, long_name, type, bits) \
+  {.name = #long_name, .dtype = {type, bits, 1}},
+    OG_DTYPE_LIST(DTYPE_ROW)
+#undef DTYPE_ROW
 };
 
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };

@@ -6,12 +6,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import torch
 from vllm.logger import init_logger
 from vllm.platforms.cpu import CpuPlatform
 
 logger = init_logger("vllm.opgraft")  # others than vllm's are not shown
-# Caches of 8 bits by vLLM's names, and what operators call them.
-FLOAT8 = {"fp8": "e4m3", "fp8_e4m3": "e4m3", "fp8_e5m2": "e5m2"}
+# Caches of 8 bits by vLLM's names, whose memory it calls bytes.
+FLOAT8 = {"fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn,
+          "fp8_e5m2": torch.float8_e5m2}
 HEAD_SIZE_MAX = 256
 
 

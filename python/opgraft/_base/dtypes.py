@@ -8,19 +8,29 @@ from typing import Any
 
 import numpy as np
 
-# DLPack's code and bits, by the name that a declaration has for the type.
-CODES = {
-    "f16": (2, 16), "bf16": (4, 16), "f32": (2, 32), "f64": (2, 64),
-    "i8": (0, 8), "i16": (0, 16), "i32": (0, 32), "i64": (0, 64),
-    "u8": (1, 8), "u16": (1, 16), "u32": (1, 32), "u64": (1, 64),
-    "bool": (6, 8), "c64": (5, 64), "c128": (5, 128),
-}
-NAMES = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
-    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
-    "bool": "bool", "complex64": "c64", "complex128": "c128",
-}
+# A declaration's name of each type, its hosts', DLPack's code and bits.
+_TABLE = """
+f16 float16 2 16
+bf16 bfloat16 4 16
+f32 float32 2 32
+f64 float64 2 64
+i8 int8 0 8
+i16 int16 0 16
+i32 int32 0 32
+i64 int64 0 64
+u8 uint8 1 8
+u16 uint16 1 16
+u32 uint32 1 32
+u64 uint64 1 64
+bool bool 6 8
+c64 complex64 5 64
+c128 complex128 5 128
+f8e4m3 float8_e4m3fn 10 8
+f8e5m2 float8_e5m2 12 8
+"""
+_ROWS = [row.split() for row in _TABLE.split("\n") if row]
+CODES = {name: (int(code), int(bits)) for name, _, code, bits in _ROWS}
+NAMES = {theirs: name for name, theirs, _, _ in _ROWS}
 _HOST_NAMES = {CODES[own]: theirs for theirs, own in NAMES.items()}
 
 

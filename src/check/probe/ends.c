@@ -45,13 +45,9 @@ static double other_than(double value, int32_t which) {
   return value < 0 ? 1.5 - value : -1.5 - value;
 }
 
-static bool is_number(const og_array *a) {
-  return og_is_floating(a->type) || og_is_complex(a->type);
-}
-
 // Another value for the element; false where an integer has none.
 static bool set_other(og_array *a, int64_t element, int32_t which) {
-  if (!is_number(a)) return og_array_vary(a, element);
+  if (!og_has_fractions(a->type)) return og_array_vary(a, element);
   og_value_set(a->type, at(a, element), 0,
                other_than(og_value_get(a->type, at(a, element), 0), which));
   return true;
@@ -156,7 +152,7 @@ static bool may_change(const og_trial *trial, int32_t tensor,
                        const og_array *a) {
   const og_decl *decl = trial->op->decl;
   const og_index_values drawn = trial->sample.index_values;
-  return is_number(a) ||
+  return og_has_fractions(a->type) ||
          (og_is_integral(a->type) && !og_has_fitting_integers(decl, tensor) &&
           !decl->params[decl->tensor_params[tensor]].is_mutated &&
           (drawn == OG_INDEX_RANDOM || drawn == OG_INDEX_DISTINCT));
@@ -166,7 +162,7 @@ static bool may_change(const og_trial *trial, int32_t tensor,
 // changed calls do not run.
 static bool see_place(og_trial *trial, const place *p, bool *out) {
   const og_array *a = &trial->inputs.tensor[p->tensor][p->entry];
-  const int32_t others = is_number(a)                      ? OTHERS
+  const int32_t others = og_has_fractions(a->type)         ? OTHERS
                          : may_change(trial, p->tensor, a) ? 1
                                                            : 0;
   *out = is_written(trial, p);
@@ -181,7 +177,7 @@ static bool is_read_in_vain(og_trial *trial, int32_t tensor, int32_t entry) {
   const og_array *a = &trial->inputs.tensor[tensor][entry];
   og_mode mode = og_mode_plain;
   og_outputs out;
-  for (int32_t i = OTHERS; i < ALL_OTHERS && is_number(a); ++i) {
+  for (int32_t i = OTHERS; i < ALL_OTHERS && og_has_fractions(a->type); ++i) {
     bool is_used;
     if (changes_results(trial, &p, i, &is_used) != OG_RAN || is_used)
       return false;
@@ -241,7 +237,8 @@ static void try_ends(og_trial *trial, int32_t tensor, int32_t entry) {
   const og_decl *decl = trial->op->decl;
   uint32_t used;
   if (!see_ends(trial, tensor, entry, &used)) return;
-  if (!is_number(a) && may_change(trial, tensor, a) && !only_first(&used))
+  if (!og_has_fractions(a->type) && may_change(trial, tensor, a) &&
+      !only_first(&used))
     return;
   if (used == 0 && is_read_in_vain(trial, tensor, entry))
     used = 1u << OG_END_READ;
@@ -291,7 +288,7 @@ static void try_partial(og_trial *trial, int32_t tensor, const og_sample *s) {
     const og_array *a = &other.inputs.tensor[tensor][0];
     snprintf(name, sizeof name, "%.60s%%",
              decl->params[decl->tensor_params[tensor]].name);
-    if (is_number(a) && a->count >= COUNT_MIN &&
+    if (og_has_fractions(a->type) && a->count >= COUNT_MIN &&
         see_ends(&other, tensor, 0, &used))
       og_tell_ends(trial->op, name, used);
     og_outputs_reset(&other.base);
@@ -329,7 +326,7 @@ static void try_entries(og_trial *trial, int32_t tensor) {
     const int32_t end = e == 0           ? OG_END_FIRST
                         : e == count - 1 ? OG_END_LAST
                                          : OG_END_NONE;
-    if (a->data == NULL || a->count == 0 || !is_number(a)) return;
+    if (a->data == NULL || a->count == 0 || !og_has_fractions(a->type)) return;
     const place p = {tensor, e, og_random_below(&r, a->count)};
     bool is_used;
     if (!see_place(trial, &p, &is_used)) return;
@@ -425,7 +422,7 @@ static void try_axes(og_trial *trial, int32_t tensor) {
   const og_param *param = &decl->params[decl->tensor_params[tensor]];
   if (a->data == NULL || a->sizes.rank < 2 || a->count == 0 ||
       param->is_mutated || param->is_list || has_index(trial) ||
-      !(is_number(a) || a->type.code == OG_CODE_BOOL))
+      !(og_has_fractions(a->type) || a->type.code == OG_CODE_BOOL))
     return;
   for (int32_t d = 0; d < decl->dim_count; ++d) {
     const int32_t axis =

@@ -99,7 +99,7 @@ bool og_outputs_copy(og_outputs *to, const og_outputs *from) {
 bool og_array_vary(og_array *a, int64_t element) {
   const size_t bytes = og_dtype_bytes(a->type);
   char *at = a->data + (size_t)element * bytes;
-  if (og_is_floating(a->type) || og_is_complex(a->type)) {
+  if (og_has_fractions(a->type)) {
     const double value = og_value_get(a->type, at, 0);
     og_value_set(a->type, at, 0, value < 0 ? 1.5 - value : -1.5 - value);
     return true;

@@ -120,7 +120,7 @@ static void fill(og_array *a, const og_sample *s, int32_t t, uint64_t seed) {
   for (int64_t i = 0; i < a->count; ++i)
     for (int32_t p = 0; p < og_parts(a->type); ++p) {
       double v;
-      if (og_is_floating(a->type) || og_is_complex(a->type))
+      if (og_has_fractions(a->type))
         v = float_value(s, &r);
       else if (a->type.code == OG_CODE_BOOL)
         v = (double)og_random_below(&r, 2);

@@ -23,7 +23,8 @@ static int64_t int_get(og_dtype type, const void *at) {
 }
 
 double og_value_get(og_dtype type, const void *at, int32_t part) {
-  if (og_is_floating(type)) return og_float_load(type, at);
+  if (og_is_floating(type) || og_is_float8(type))
+    return og_float_load(type, at);
   if (og_is_complex(type))
     return og_float_load(part_type(type),
                          (const char *)at + part * (type.bits / 16));
@@ -31,7 +32,7 @@ double og_value_get(og_dtype type, const void *at, int32_t part) {
 }
 
 void og_value_set(og_dtype type, void *at, int32_t part, double value) {
-  if (og_is_floating(type)) {
+  if (og_is_floating(type) || og_is_float8(type)) {
     og_float_store(type, at, value);
     return;
   }
@@ -55,6 +56,8 @@ void og_value_set(og_dtype type, void *at, int32_t part, double value) {
 }
 
 double og_value_slack(og_dtype type) {
+  if (type.code == OG_CODE_F8E5M2) return 0.5;
+  if (type.code == OG_CODE_F8E4M3) return 0.25;
   if (type.code == OG_CODE_BFLOAT) return 0.06;
   const int bits = og_is_complex(type) ? type.bits / 2 : type.bits;
   if (type.code != OG_CODE_FLOAT && !og_is_complex(type)) return 0;
@@ -81,8 +84,8 @@ og_difference og_compare_bits(og_dtype type, const void *a, const void *b,
     for (int32_t p = 0; p < og_parts(type); ++p) {
       const double u = og_value_get(type, x, p);
       const double v = og_value_get(type, y, p);
-      const bool is_number = og_is_floating(type) || og_is_complex(type);
-      if (is_number && ((isnan(u) && isnan(v)) || u == v)) continue;
+      if (og_has_fractions(type) && ((isnan(u) && isnan(v)) || u == v))
+        continue;
       differs = true;
       if (d.first < 0) d.a = u, d.b = v;
     }
@@ -121,7 +124,7 @@ static bool is_near(double a, double b, double slack, double scale) {
 og_difference og_compare_near(og_dtype type_a, const void *a, og_dtype type_b,
                               const void *b, int64_t count, double slack) {
   og_difference d = {0, -1, 0, 0};
-  const bool is_exact = !og_is_floating(type_a) && !og_is_complex(type_a);
+  const bool is_exact = !og_has_fractions(type_a);
   const double scale = is_exact ? 0 : mean_square_root(type_a, a, count);
   for (int64_t i = 0; i < count; ++i) {
     bool differs = false;

@@ -13,6 +13,14 @@ static inline bool og_is_floating(og_dtype t) {
 static inline bool og_is_complex(og_dtype t) {
   return t.code == OG_CODE_COMPLEX;
 }
+// Those of 8 bits, which no other type's values are compared with.
+static inline bool og_is_float8(og_dtype t) {
+  return t.code == OG_CODE_F8E4M3 || t.code == OG_CODE_F8E5M2;
+}
+// Neither integers nor bool.
+static inline bool og_has_fractions(og_dtype t) {
+  return og_is_floating(t) || og_is_complex(t) || og_is_float8(t);
+}
 static inline bool og_is_integral(og_dtype t) {
   return t.code == OG_CODE_INT || t.code == OG_CODE_UINT;
 }

@@ -31,12 +31,7 @@ def widened(cache: torch.Tensor, scale: torch.Tensor, form: str) -> torch.Tensor
 
 
 def cache_of(form: str) -> torch.Tensor:
-    cache = torch.zeros(PAGES, PAGE, HEADS, DIM, dtype=torch.uint8)
-    return cache.view(torch.int8) if form == "int8" else cache
-
-
-def how(form: str) -> dict[str, str]:
-    return {} if form == "int8" else {"float8": form}
+    return torch.zeros(PAGES, PAGE, HEADS, DIM, dtype=torch.uint8).view(FORMS[form][0])
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -53,7 +48,7 @@ def test_what_is_written(ops: Any, covers: Any, form: str, scales: int,
     slots[3] = -1
     k_cache, v_cache = cache_of(form), cache_of(form)
     back = ops.reshape_and_cache_scaled(key, value, k_cache, v_cache, slots,
-                                        k_scale, v_scale, **how(form))
+                                        k_scale, v_scale)
     assert back[0] is k_cache
     for cache, given, scale in ((k_cache, key, k_scale), (v_cache, value, v_scale)):
         flat = cache.view(torch.uint8).view(-1, HEADS, DIM)
@@ -70,7 +65,7 @@ def test_what_is_written(ops: Any, covers: Any, form: str, scales: int,
     ops.append_paged_kv_cache_scaled(
         key, value, owner, position, k_own, v_own, pages,
         torch.tensor([0, 3], dtype=torch.int32),
-        torch.tensor([PAGE], dtype=torch.int32), k_scale, v_scale, **how(form))
+        torch.tensor([PAGE], dtype=torch.int32), k_scale, v_scale)
     at = pages[position // PAGE] * PAGE + position % PAGE
     assert torch.equal(k_own.view(torch.uint8).view(-1, HEADS, DIM)[at.long()],
                        narrowed(key, k_scale, form))
@@ -106,7 +101,7 @@ def test_attention(ops: Any, covers: Any, form: str, scales: int, rows: int,
                        + torch.arange(n) % PAGE for b, n in enumerate(lengths)])
     k_cache, v_cache = cache_of(form), cache_of(form)
     ops.reshape_and_cache_scaled(key, value, k_cache, v_cache, slots.long(),
-                                 k_scale, v_scale, **how(form))
+                                 k_scale, v_scale)
     q = torch.randn(3 * rows, HEADS * group, DIM).to(dtype)
     last = torch.tensor([(n - 1) % PAGE + 1 for n in lengths], dtype=torch.int32)
     plan = ops.plan_attention(
@@ -116,7 +111,7 @@ def test_attention(ops: Any, covers: Any, form: str, scales: int, rows: int,
     name = "batch_decode_paged" if rows == 1 else "batch_prefill_paged"
     y, lse = getattr(ops, f"{name}_scaled")(
         plan.plan, q, k_cache, v_cache, pages, k_scale, v_scale,
-        split_bytes=plan.split_bytes, **how(form))
+        split_bytes=plan.split_bytes)
     assert y.dtype == dtype and bool(lse.isfinite().all())
     begin = 0
     for b, n in enumerate(lengths):
@@ -161,11 +156,11 @@ def test_every_byte(ops: Any, form: str, rows: int, dims: tuple[int, int],
         page_size=1, causal=False)
     run = ops.batch_decode_paged_scaled if rows == 1 else ops.batch_prefill_paged_scaled
     q = torch.ones(count * rows, HEADS, wide_k, dtype=dtype)
-    own = torch.int8 if form == "int8" else torch.uint8
+    own = FORMS[form][0]
     (y, _), (_, lse) = (
         run(plan.plan, q, k.view(own), values.view(own),
             torch.arange(count, dtype=torch.int32), k_scale, v_scale, sm_scale=1.0,
-            lse_base="e", split_bytes=plan.split_bytes, **how(form))
+            lse_base="e", split_bytes=plan.split_bytes)
         for k in (keys * 0, keys))
     for found, wanted, near in (
             (y, (value[rolled][:, None] * v_scale[:, None]).to(dtype), 0),
@@ -178,10 +173,11 @@ def test_every_byte(ops: Any, form: str, rows: int, dims: tuple[int, int],
 
 def test_what_is_refused(ops: Any) -> None:
     key = torch.randn(1, HEADS, DIM)
-    with pytest.raises(RuntimeError, match='float8 is "e3m4", expected "e4m3"'):
-        ops.reshape_and_cache_scaled(
-            key, key, cache_of("e4m3"), cache_of("e4m3"), torch.tensor([0]),
-            torch.ones(1), torch.ones(1), float8="e3m4")
+    for other in (torch.uint8, torch.float8_e4m3fnuz):
+        with pytest.raises(TypeError, match=r"i8\|f8e4m3\|f8e5m2"):
+            ops.reshape_and_cache_scaled(
+                key, key, cache_of("int8").view(other), cache_of("int8").view(other),
+                torch.tensor([0]), torch.ones(1), torch.ones(1))
     with pytest.raises(RuntimeError, match="S"):
         ops.reshape_and_cache_scaled(
             key, key, cache_of("int8"), cache_of("int8"), torch.tensor([0]),
