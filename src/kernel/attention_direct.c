@@ -56,16 +56,27 @@ static void direct_logits(const og_runner *r, og_worker *s,
     }
 }
 
+enum { STEP = 8 };  // values that are added at a time
+
+// The values of a step, `count` of which are keys'. Behind them are zeros:
+// their weight is 0, but 0 times an infinity is a NaN.
+static void step_fill(const void *const *rows, size_t offset, int64_t count,
+                      const void **out) {
+  for (int64_t i = 0; i < STEP; ++i)
+    out[i] = i < count ? (const void *)((const char *)rows[i] + offset)
+                       : og_zero_row;
+}
+
 // Adds the weighted values; meanwhile the next block's keys are fetched.
 static void direct_values(const og_runner *r, og_worker *s,
                           const og_plan_unit *unit, int32_t head_begin,
                           int32_t head_end, int64_t n, int64_t next_count) {
-  enum { STEP = 8 };
   const og_attention_args *a = r->args;
   const int64_t rows = unit->row_count;
   const size_t es = og_element_bytes(og_cache_element(a));
   for (int64_t k = 0; k < n; k += STEP) {
-    const int64_t count = n - k < STEP ? n - k : STEP;
+    const int64_t left = n - k < STEP ? n - k : STEP;
+    const int64_t count = og_round_up(left, 4);
     for (int32_t h = head_begin; h < head_end; ++h) {
       const int64_t at = (h - head_begin) * rows * DIRECT_BLOCK + k;
       const void *weights = s->kernels->is_bf16 ? (const void *)(s->p + at)
@@ -75,8 +86,15 @@ static void direct_values(const og_runner *r, og_worker *s,
           .offset = (size_t)(h * a->k_head) * es,
           .bytes = k + count <= next_count ? a->dim_qk * (int64_t)es : 0,
       };
-      s->kernels->add_values(weights, DIRECT_BLOCK, rows, s->value_rows + k,
-                             count, (size_t)(h * a->v_head) * es, a->dim_vo,
+      const void *step[STEP], *const *values = s->value_rows + k;
+      size_t offset = (size_t)(h * a->v_head) * es;
+      if (left < count) {
+        step_fill(values, offset, left, step);
+        values = step;
+        offset = 0;
+      }
+      s->kernels->add_values(weights, DIRECT_BLOCK, rows, values, count, offset,
+                             a->dim_vo,
                              s->o + (h - head_begin) * rows * s->o_stride,
                              s->o_stride, og_cache_element(a), &keys);
     }
@@ -121,7 +139,7 @@ static void direct_block(const og_runner *r, og_worker *s,
       end + DIRECT_BLOCK < unit->kv_end ? end + DIRECT_BLOCK : unit->kv_end;
   og_rows_find(r, request, 0, end, next_end, s->key_rows,
                s->key_rows + BLOCK / 2);
-  direct_values(r, s, unit, head_begin, head_end, padded, next_end - end);
+  direct_values(r, s, unit, head_begin, head_end, n, next_end - end);
 }
 
 void og_direct_item(const og_runner *r, const og_plan_unit *unit, int32_t head,

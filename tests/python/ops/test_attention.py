@@ -111,6 +111,20 @@ def test_groups(
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("rows", [1, 3, 20])
+def test_an_infinite_value(ops: Any, dtype: torch.dtype, rows: int) -> None:
+    """Which the last key has: behind it there is nothing to multiply it by."""
+    lengths = [*range(1, 10), 31, 32, 33, 65]
+    batch = oracle.make_batch([rows] * len(lengths), lengths, (4, 2), (40, 40),
+                              dtype)
+    batch.v[batch.kv_indptr[1:].long() - 1, 1, 5] = math.inf
+    out, _ = run(ops, batch)
+    assert bool((out[:, 2:, 5] == math.inf).all())
+    out[:, 2:, 5] = 0
+    assert bool(out.isfinite().all())
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("window", [0, 3, 64, 533])
 def test_window(
     ops: Any, covers: Any, dtype: torch.dtype, window: int
