@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """With OPGRAFT_SMOKE one case of each slow test runs, so that none rots unseen;
 a test that counts takes its share from `portion`. What depends on the clock or
-on the machine's load is marked `timing` and runs with OPGRAFT_TIMING alone."""
+on the machine's load is marked `timing` and runs with OPGRAFT_TIMING alone.
+Generators take `rounds`; with --seconds they go on for so long
+(tools/generators.py)."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 import signal
+from collections import Counter
+from typing import Callable, Mapping
 
 import pytest
 
@@ -19,6 +24,12 @@ IS_TIMED = bool(os.environ.get("OPGRAFT_TIMING"))
 # program under test.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seconds", type=float, default=0.0, help="processor "
+                     "time of the session's generators together")
+    parser.addoption("--seed", type=int, default=1000, help="their first seed")
 
 
 def pytest_collection_modifyitems(
@@ -42,6 +53,40 @@ def pytest_collection_modifyitems(
 def portion() -> float:
     """What part of its work a slow test does: 1, or little in a smoke run."""
     return 0.002 if IS_SMOKE else 1.0
+
+
+Round = Callable[[int], "int | Mapping[str, int]"]
+
+
+@pytest.fixture
+def rounds(request: pytest.FixtureRequest, portion: float
+           ) -> Callable[[Round, int], Counter[str]]:
+    """rounds(check, count): check(seed), which says how many cases it tried (or
+    how many of each kind), for `count` seeds or the generator's time. All
+    that fail are told at the end."""
+    def run(check: Round, count: int) -> Counter[str]:
+        first = request.config.getoption("seed")
+        seconds = request.config.getoption("seconds")
+        end = sum(os.times()[:4]) + seconds / request.session.testscollected
+        tried: Counter[str] = Counter()
+        found: list[str] = []
+        for seed in itertools.count(first):
+            if (sum(os.times()[:4]) > end if seconds
+                    else seed - first >= max(1, int(count * portion))):
+                break
+            try:
+                cases = check(seed)
+                tried.update({"cases": cases} if isinstance(cases, int)
+                             else cases)
+            except (Exception, pytest.fail.Exception) as error:
+                found.append(f"seed {seed}: {type(error).__name__}: {error}")
+        print(f"\n{seed - first} seeds from {first}: {dict(tried)}, "
+              f"{tried.total():,} cases, {len(found)} found")
+        if found:
+            pytest.fail("\n".join(f[:2000] for f in found), pytrace=False)
+        return tried
+
+    return run
 
 
 @pytest.fixture(scope="session")

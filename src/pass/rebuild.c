@@ -63,8 +63,9 @@ og_status og_rebuild_pointwise(og_rebuild *list, const og_node *like,
                                int32_t op, opgraft_value a, opgraft_value b,
                                opgraft_value shape, opgraft_value *out) {
   const og_value v = list->graph->values[shape];
+  const og_dtype single = {OG_CODE_FLOAT, 32, 1};
   const opgraft_value in[2] = {a, b};
-  OG_TRY(og_graph_add_value(list->graph, OG_VALUE_RESULT, v.dtype, v.device,
+  OG_TRY(og_graph_add_value(list->graph, OG_VALUE_RESULT, single, v.device,
                             v.ndim, v.shape, NULL, out, list->error));
   return og_rebuild_node(list, like, op, in, b < 0 ? 1 : 2, out, 1, NULL, 0);
 }

@@ -35,7 +35,7 @@ og_status og_rebuild_channels(og_rebuild *list, const og_node *like,
                               opgraft_value vector, int32_t ndim,
                               opgraft_value *out);
 // A pointwise node of one operand or (b >= 0) two, whose result has the shape
-// and type of a value.
+// of a value and is f32, so that nothing is rounded in between.
 og_status og_rebuild_pointwise(og_rebuild *list, const og_node *like,
                                int32_t op, opgraft_value a, opgraft_value b,
                                opgraft_value shape, opgraft_value *out);

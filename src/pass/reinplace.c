@@ -203,19 +203,23 @@ static og_status updates_place(placer *p, int32_t n) {
 
 // --- Values that are written back to an input --------------------------------
 
+static bool is_elementwise(const opgraft_graph *graph, const og_node *node) {
+  bool is = og_op_is(node, OG_OP_POINTWISE);
+  if (node->op == OG_IR_fused) og_fused_check(graph, node, &is, NULL);
+  return is;
+}
+
 // Whether the node may write to `target` while it reads its operands.
 static bool reads_elementwise(const placer *p, const og_node *node,
                               opgraft_value target) {
   const opgraft_graph *graph = p->graph;
   const og_value *to = &graph->values[target];
-  bool is_elementwise = og_op_is(node, OG_OP_POINTWISE);
-  if (node->op == OG_IR_fused)
-    og_fused_check(graph, node, &is_elementwise, NULL);
+  const bool is_pointwise = is_elementwise(graph, node);
   for (int32_t i = 0; i < node->in_count; ++i) {
     if (node->in[i] < 0) continue;
     const og_value *operand = &graph->values[node->in[i]];
     if (operand->root != to->root) continue;
-    if (!is_elementwise || !og_value_same_place(operand, to)) return false;
+    if (!is_pointwise || !og_value_same_place(operand, to)) return false;
   }
   return true;
 }
@@ -235,8 +239,11 @@ static bool can_compute_there(const placer *p, int32_t n,
       !og_device_equal(to->device, from->device) ||
       !og_value_same_shape(to, from))
     return false;
-  if (has_views(p, source) && !same_strides(to, from)) return false;
   const og_node *producer = &graph->nodes[from->node];
+  // Other operators' kernels, and how they round, depend on the layout.
+  if (!same_strides(to, from) &&
+      (has_views(p, source) || !is_elementwise(graph, producer)))
+    return false;
   if (producer->update != NULL && producer->update[from->result] > 0)
     return false;
   return reads_elementwise(p, producer, target) &&

@@ -270,7 +270,7 @@ OG_LOOP(plane_sums,
         (n, x, shift, sum, squares))
 
 // Deviations are taken from the first element, so that a large mean does not
-// eat the variance.
+// eat the variance; from 0 where it is no number to take away.
 static void share_stats(void *state, int64_t begin, int64_t end,
                         int32_t worker) {
   const norm *s = state;
@@ -278,7 +278,8 @@ static void share_stats(void *state, int64_t begin, int64_t end,
   const float *x = (const float *)(void *)og_bytes(s->io.in[0]);
   (void)worker;
   for (int64_t c = begin; c < end; ++c) {
-    const double shift = (double)x[c * s->inner];
+    const float first = x[c * s->inner];
+    const double shift = isfinite(first) ? (double)first : 0;
     double sum = 0, squares = 0;
     for (int64_t b = 0; b < s->batch; ++b)
       plane_sums(s->inner, x + (b * s->channels + c) * s->inner, shift, &sum,

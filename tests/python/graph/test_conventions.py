@@ -162,9 +162,12 @@ def test_drawn_writes(seed: int) -> None:
 
 
 @pytest.mark.full
-def test_many_drawn_writes(portion: float) -> None:
-    for seed in range(6, 9 + int(600 * portion)):
+def test_many_drawn_writes(rounds: Any) -> None:
+    def check(seed: int) -> int:
         writes_hold(*drawn(seed), list(MODES)[seed % len(MODES)])
+        return 1
+
+    rounds(check, 600)
 
 
 # --- Results that share memory -------------------------------------------------

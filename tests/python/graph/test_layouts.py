@@ -3,8 +3,7 @@
 result, for every operator of PyTorch's op_db, over operands that are
 transposed, channels_last, expanded or sliced.
 
-A round draws calls from a seed, which run in one graph. The long form is this
-file as a program: `python test_layouts.py SECONDS [SEED]`."""
+A round draws calls from a seed, which run in one graph."""
 
 from __future__ import annotations
 
@@ -13,8 +12,6 @@ import contextlib
 import functools
 import itertools
 import random
-import sys
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -344,26 +341,12 @@ def test_numbers_alone() -> None:
     assert {"div.Tensor_mode", "floor_divide.default"} <= set(taken)
 
 
-def main(seconds: float, seed: int = 1000) -> int:
-    counts: collections.Counter[str] = collections.Counter()
-    bad: list[str] = []
-    seen: set[str] = set()
-    begun = time.process_time()
-    while time.process_time() - begun < seconds:
-        rng = random.Random(seed)
-        order = rng.sample(INFOS, len(INFOS))
-        for at in range(0, len(order), CALLS):
-            found = run(order[at:at + CALLS], rng, counts)
-            seen |= {i.name for i in order[at:at + CALLS]}
-            for fault in found:
-                print(f"seed {seed}: {fault}"[:400], flush=True)
-            bad += found
-            if time.process_time() - begun > seconds:
-                break
-        seed += 1
-    print(f"{len(seen)} operators: {dict(counts)}; {len(bad)} faults")
-    return min(len(bad), 1)
+@pytest.mark.full
+def test_many(rounds: Any) -> None:
+    def check(seed: int) -> collections.Counter[str]:
+        rng, counts = random.Random(seed), collections.Counter[str]()
+        bad = run(rng.sample(INFOS, CALLS), rng, counts)
+        assert not bad, "\n".join(bad)
+        return counts
 
-
-if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), *map(int, sys.argv[2:])))
+    rounds(check, 400)

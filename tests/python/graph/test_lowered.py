@@ -99,7 +99,8 @@ def test_glu(seed: int) -> None:
                       dynamic=seed % 3 == 0)
     with torch.no_grad():
         no_worse(f(x), gate(x), gate(x.double()))
-        assert opgraft.stats(f).host_nodes == 0
+        # A size that is halved at run time may be odd: its glu stays whole.
+        assert opgraft.stats(f).host_nodes == 0 or seed % 3 == 0
         assert f(x).stride() == gate(x).stride()
 
 
@@ -146,3 +147,10 @@ def test_places_that_are_counted(step: int) -> None:
     f = torch.compile(run, backend="opgraft", options=BEST, dynamic=False)
     torch.testing.assert_close(f(x), run(x))
     assert "index_select" not in str(opgraft.stats(f).rules())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("check", [
+    test_transposed, test_glu, test_rows_that_are_added])
+def test_many(check: Any, rounds: Any) -> None:
+    rounds(lambda seed: check(seed) or 1, 200)

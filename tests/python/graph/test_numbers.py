@@ -2,9 +2,7 @@
 """Numbers and tensors without dims that the other operands' type cannot hold,
 in every row of aten.def that takes numbers, beside eager mode, bit for bit.
 
-A round draws calls for each type and way of compiling from a seed. The long
-form is this file as a program: `python test_numbers.py SECONDS [SEED]`, which
-shares the time out to the machine's instruction sets (or takes OPGRAFT_ISA's)."""
+A round draws calls of a type and a way of compiling from a seed."""
 
 from __future__ import annotations
 
@@ -12,14 +10,9 @@ import collections
 import contextlib
 import functools
 import itertools
-import json
 import math
-import os
 import random
 import re
-import subprocess
-import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
@@ -481,52 +474,13 @@ def test_every_row_that_takes_numbers_says_what_becomes_of_them() -> None:
     assert set(UNSAID) <= set(OTHERS)
 
 
-def machine_sets() -> list[str]:
-    names = re.findall(r"^OG_ISA\((\w+), ",
-                       (SOURCE / "base/isa.def").read_text(), re.M)
-    best = json.loads(subprocess.run(
-        ["opgraft", "info", "--json"], check=True, capture_output=True,
-        text=True).stdout)["isa"]
-    return names[:names.index(best) + 1]
+@pytest.mark.full
+def test_many(rounds: Any) -> None:
+    ways = list(itertools.product(WAYS, TYPES))
 
+    def check(seed: int) -> collections.Counter[str]:
+        found = draw(*ways[seed % len(ways)], 30, seed).run()
+        assert not found.faults, "\n".join(found.faults)
+        return found.counts
 
-def each_set(seconds: float, seed: int) -> int:
-    """The library reads OPGRAFT_ISA once: each set has a process of its own."""
-    sets = machine_sets()
-    codes = []
-    for isa in sets:
-        print(f"{isa}:", flush=True)
-        codes.append(subprocess.run(
-            [sys.executable, __file__, str(seconds / len(sets)), str(seed)],
-            check=False, env=os.environ | {"OPGRAFT_ISA": isa}).returncode)
-    return max(codes)
-
-
-def main(seconds: float, seed: int = 1000) -> int:
-    if "OPGRAFT_ISA" not in os.environ:
-        return each_set(seconds, seed)
-    counts: collections.Counter[str] = collections.Counter()
-    faults: list[str] = []
-    begun = time.process_time()
-    while time.process_time() - begun < seconds:
-        for way, dtype in itertools.product(WAYS, TYPES):
-            try:
-                found = draw(way, dtype, 30, seed).run()
-            except Exception as error:
-                print(f"{way} {dtype} seed {seed}: {error}"[:600], flush=True)
-                faults.append("raised")
-                continue
-            counts += found.counts
-            faults += found.faults
-            for fault in found.faults:
-                print(fault[:400], flush=True)
-            if time.process_time() - begun > seconds:
-                break
-        seed += 1
-    print(f"{sum(counts.values())} calls of {len(NUMBERED)} rows: "
-          f"{dict(counts)}; {len(faults)} faults")
-    return min(len(faults), 1)
-
-
-if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), *map(int, sys.argv[2:])))
+    rounds(check, 400)

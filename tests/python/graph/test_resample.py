@@ -4,6 +4,7 @@ against float64."""
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import Any
 
@@ -116,3 +117,11 @@ def test_gather(seed: int) -> None:
     index[tuple(s - 1 for s in reach)] = r.choice([-1, shape[dim]])
     with pytest.raises(RuntimeError, match="out of (range|bounds)"):
         f(x, index)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("check", [
+    functools.partial(test_drawn, make=resized),
+    functools.partial(test_drawn, make=averaged), test_gather])
+def test_many(check: Any, rounds: Any) -> None:
+    rounds(lambda seed: check(seed) or 1, 200)

@@ -205,9 +205,13 @@ def test_a_symbol_that_only_a_stride_or_offset_has(name: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("dynamic", [True, None], ids=["dynamic", "automatic"])
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_symbol_at_every_border(name: str, dynamic: bool | None) -> None:
-    for seed in range(3):
-        numbers = [2, 3, *FAR]
-        random.Random(seed).shuffle(numbers)
-        compare(name, numbers, dynamic)
+def test_many(dynamic: bool | None, rounds: Any) -> None:
+    names = list(FUNCTIONS)
+
+    def check(seed: int) -> int:
+        r = random.Random(seed)
+        numbers = [2, 3, *FAR, *(r.randint(-3 * SIZE, 3 * SIZE) for _ in "abc")]
+        r.shuffle(numbers)
+        return compare(names[seed % len(names)], numbers, dynamic)
+
+    rounds(check, 3 * len(names))

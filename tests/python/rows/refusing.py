@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import random
 import re
-import time
 import warnings
 from typing import Any, Callable, Iterator
 
@@ -210,10 +210,8 @@ def draws(rng: random.Random) -> Iterator[tuple[Call, str, str, bool]]:
                    rng.random() < 0.3)
 
 
-def search(seed: int, bases: int, most: int, seconds: float = 1e9) -> Tally:
-    tally, rng, end = Tally(), random.Random(seed), time.monotonic() + seconds
-    for count, (call, form, mode, grad) in enumerate(draws(rng)):
-        if count >= bases or time.monotonic() > end:
-            return tally
+def search(seed: int, bases: int, most: int) -> Tally:
+    tally, rng = Tally(), random.Random(seed)
+    for call, form, mode, grad in itertools.islice(draws(rng), bases):
         beside(call, form, mode, grad, tally, rng, most)
-    raise AssertionError("draws end never")
+    return tally

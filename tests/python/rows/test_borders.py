@@ -361,11 +361,10 @@ def test_functions_at_their_borders(mode: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=str)
-def test_many(dtype: torch.dtype, portion: float) -> None:
-    rows = functions = 0
-    for seed in range(2, 3 + int(30 * portion)):
-        rows += rows_check(dtype, seed)
-        if dtype.is_floating_point:
-            functions += functions_check(sorted(FUNCTIONS), dtype,
-                                         MODES[seed % 2], seed)
-    print(f"{dtype}: {rows:,} results of rows, {functions:,} of functions")
+def test_many(dtype: torch.dtype, rounds: Any) -> None:
+    def check(seed: int) -> dict[str, int]:
+        return {"rows": rows_check(dtype, seed), "functions": functions_check(
+            sorted(FUNCTIONS), dtype, MODES[seed % 2], seed)
+            if dtype.is_floating_point else 0}
+
+    rounds(check, 30)

@@ -147,12 +147,11 @@ def in_double(x: Any) -> Any:
     return torch.float64 if isinstance(x, torch.dtype) else x
 
 
-def shaken(x: Any, by: float, seed: int) -> Any:
+def shaken(x: Any, by: float, g: torch.Generator) -> Any:
     """The numbers, each off by a rounding or two: how far a result then moves,
     rounding may move it."""
     if not isinstance(x, torch.Tensor) or not x.is_floating_point():
         return x
-    g = torch.Generator().manual_seed(seed)
     off = torch.randn(x.shape, generator=g, dtype=torch.float64).clamp(-2, 2)
     return x * (1 + by * off)
 
@@ -166,13 +165,29 @@ def near(a: T, b: T, slack: T, right: T) -> T:
     return close | beyond | (a == b) | (right.isnan() & ~a.isfinite())
 
 
+NORMS_OF_ROWS = {aten.native_layer_norm.default,
+                 aten.native_group_norm.default}
+
+
+def mean_slack(call: Call, exact: tuple[T, T, T]) -> T | float:
+    """The mean is rounded to f32, which shaken numbers do not show: all of a
+    row are then off by that, times a weight of 4 at most."""
+    if call.target not in NORMS_OF_ROWS:
+        return 0.0
+    y, mean, rstd = exact
+    off = 4 * torch.finfo(torch.float32).eps * (mean * rstd).abs()
+    return off.flatten().repeat_interleave(
+        y.numel() // off.numel()).view(y.shape).nan_to_num(0.0, INF)
+
+
 def wrong_places(call: Call, found: list[T]) -> list[str]:
     eager = call.run()
     wide = call.with_leaves(in_double)
     off = EPS[eager[0].dtype if eager[0].dtype in EPS else torch.float32] / 100
     exact = wide.run()
     others = [wide.with_leaves(functools.partial(
-        shaken, by=off, seed=seed)).run() for seed in range(3)]
+        shaken, by=off, g=torch.Generator().manual_seed(seed))).run()
+        for seed in range(3)]
     problems = []
     for k, (a, e, d, *o) in enumerate(zip(found, eager, exact, *others,
                                           strict=True)):
@@ -185,6 +200,8 @@ def wrong_places(call: Call, found: list[T]) -> list[str]:
         else:
             right = d.to(a.dtype)
             slack = 30 * changes.nan_to_num(0.0, INF, INF).amax(0)
+            if k == 0:
+                slack = slack + mean_slack(call, exact)
             is_right = near(a, right, slack, d)
             eager_right = near(e, right, slack, d)
             fits = near(a, e, slack, d) | ~a.isfinite() | (
@@ -224,8 +241,7 @@ def test_extremes(dtype: torch.dtype, width: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", list(EPS), ids=str)
-def test_many(dtype: torch.dtype, portion: float) -> None:
-    count = sum(extremes_check(dtype, width, seed)
-                for seed in range(2, 3 + int(40 * portion))
-                for width in (1, 2, 7, 16, 33, 300))
-    print(f"{dtype}: {count:,} results")
+def test_many(dtype: torch.dtype, rounds: Any) -> None:
+    widths = (1, 2, 7, 16, 33, 300)
+    rounds(lambda seed: extremes_check(dtype, widths[seed % len(widths)], seed),
+           240)

@@ -4,7 +4,7 @@ tables of what is known to be refused, and a search beside recorded calls."""
 
 from __future__ import annotations
 
-import os
+import collections
 import re
 from typing import Any, Callable
 
@@ -195,13 +195,13 @@ def test_calls_at_their_borders() -> None:
 
 
 @pytest.mark.full
-def test_calls_at_their_borders_for_long() -> None:
-    """OPGRAFT_REFUSED_SEED chooses other calls."""
-    seed = int(os.environ.get("OPGRAFT_REFUSED_SEED", "1"))
-    smoke = "OPGRAFT_SMOKE" in os.environ
-    tally = search(seed, bases=10 if smoke else 100_000, most=30, seconds=600)
-    print(dict(tally.counts))
-    assert not tally.problems, "\n".join(tally.problems)
+def test_many(rounds: Any) -> None:
+    def check(seed: int) -> collections.Counter[str]:
+        tally = search(seed, bases=10, most=30)
+        assert not tally.problems, "\n".join(tally.problems)
+        return tally.counts
+
+    rounds(check, 100)
 
 
 def test_excuses_are_of_operators_that_are_tried() -> None:
