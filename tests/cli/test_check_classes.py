@@ -68,6 +68,9 @@ class Fault:
     is_note: bool = False
 
 
+ROW = "const int64_t M = count(call->in[1]), *row = og_i64(call->in[1]); "
+ROWS = '.dtype = "table: f32, row: i64 -> table", .where = "row in [0, A)"'
+SAMPLED = ", .sample = rows_sample"
 TWICE = "EACH(N) y[i] = 2 * x[i];"
 FAULTS = {
     "a tensor that nothing reads": Fault("vain", "unused_argument", [
@@ -200,6 +203,22 @@ FAULTS = {
            W + "EACH(N) y[i] = x[i] * w[i % D / k(0)];",
            '.where = "group >= 1"'),
     ]),
+    "one row of a table for all": Fault("ends", "unused_end", [
+        Op(f"row_{name}(Tensor table, Tensor row) -> Tensor",
+           "table[A, D], row[M] -> [M, D]",
+           ROW + f"rows(M) EACH(D) y[r * D + i] = x[row[{at}] * D + i];",
+           ROWS + rest, argument="row")
+        for name, at, rest in (
+            ("first", "0", ""), ("last", "M - 1", ""),
+            ("sampled_first", "0", SAMPLED), ("sampled_last", "M - 1", SAMPLED),
+            ("sampled_middle", "M / 2", SAMPLED))
+    ], [
+        Op(f"row_{name}(Tensor table, Tensor row) -> Tensor",
+           "table[A, D], row[M] -> [M, D]",
+           ROW + "rows(M) EACH(D) y[r * D + i] = x[row[r] * D + i];",
+           ROWS + rest)
+        for name, rest in (("each", ""), ("sampled_each", SAMPLED))
+    ]),
     "narrow sums beside codes": Fault(
         "swapped", "wrong_values_across_dtypes", [
             Op(f"dot_{name}(Tensor q, Tensor x, Tensor scale) -> Tensor",
@@ -262,6 +281,16 @@ FAULTS = {
            '.reference = "min(max(round(x), -128), 127)"', y="i8"),
     ]),
 }
+SAMPLE = """static inline og_status rows_sample(const og_sample_call *call) {
+  if (call->step == OG_SAMPLE_SIZES) {
+    if (call->dim[0] == 0) call->dim[0] = 1;
+    return OG_OK;
+  }
+  EACH(count(call->in[1])) og_i64_mut(call->in[1])[i] =
+      (int64_t)((call->seed + (uint64_t)i * 7) % (uint64_t)call->dim[0]);
+  return OG_OK;
+}
+"""
 NARROW = """static inline float bf16(float x) {
   return og_bfloat_to_float(og_bfloat_from_float(x));
 }
@@ -277,7 +306,7 @@ static inline float coarse(float x) {
 
 
 def source_of(ops: list[Op]) -> str:
-    text = HEAD + NARROW
+    text = HEAD + NARROW + SAMPLE
     for op in ops:
         text += KERNEL.format(name=op.name, body=op.body, xs=op.x, ys=op.y,
                               x=C_TYPES[op.x], y=C_TYPES[op.y])

@@ -436,9 +436,9 @@ static void try_axes(og_trial *trial, int32_t tensor) {
 
 // --- Two places in exchange --------------------------------------------------
 
-// Integers that the operator itself chose may have to fit each other, but two
-// places of a plain dim, exchanged in all that names it, fit as before. Then
-// results change at these places, and not at others.
+// Integers may have to fit each other, but two places of a plain dim, exchanged
+// in all that names it, fit as before. Then results change at these places, and
+// not at others.
 typedef struct exchange {
   int32_t dim;
   int32_t order[OG_ORDER_MAX];
@@ -509,41 +509,62 @@ static bool is_of_all(og_trial *trial, exchange *x, int32_t where,
   return differs && !changes_others(trial, x, where, other, false, &ran) && ran;
 }
 
-// One of the integers is used for all places, the others for none.
-static void try_exchange(og_trial *trial, int32_t tensor, int32_t d) {
+// Whether the integers at two places are the same, so that an exchange of them
+// shows nothing.
+static bool are_alike(const og_array *a, int32_t axis, int32_t first,
+                      int32_t second) {
+  og_array one, two;
+  if (!og_array_slice(a, axis, first, 1, &one)) return true;
+  const bool is_copied = og_array_slice(a, axis, second, 1, &two);
+  const bool alike =
+      !is_copied || memcmp(one.data, two.data,
+                           (size_t)one.count * og_dtype_bytes(a->type)) == 0;
+  if (is_copied) free(two.data);
+  free(one.data);
+  return alike;
+}
+
+// One of the integers is used for all places, the others for none: told of by
+// the name "row@". The place that it is exchanged with is another in each call.
+static void try_exchange(og_trial *trial, int32_t tensor, int32_t axis,
+                         int32_t d) {
   const og_decl *decl = trial->op->decl;
   const int32_t size = (int32_t)trial->sample.dim[d], middle = size / 2;
-  const struct {
-    int32_t end;
-    int32_t where;
-    int32_t other;
-  } tries[] = {{OG_END_FIRST, 0, middle},
-               {OG_END_LAST, size - 1, middle},
-               {OG_END_NONE, middle, middle - 1}};
+  og_random r = {og_seed_mix(trial->sample.seed, 53 + (uint64_t)d)};
+  const int32_t below = (int32_t)og_random_between(&r, 1, size - 3);
+  const int32_t other = below + (below >= middle);
+  const int32_t where[] = {
+      [OG_END_FIRST] = 0, [OG_END_NONE] = middle, [OG_END_LAST] = size - 1};
   exchange x = {.dim = d};
   uint32_t used = 0;
-  for (size_t i = 0; i < sizeof tries / sizeof *tries; ++i) {
+  char name[64];
+  for (int32_t end = 0; end < (int32_t)(sizeof where / sizeof *where); ++end) {
     bool ran;
-    used |= (uint32_t)is_of_all(trial, &x, tries[i].where, tries[i].other, &ran)
-            << tries[i].end;
+    if (are_alike(&trial->inputs.tensor[tensor][0], axis, where[end], other))
+      return;
+    used |= (uint32_t)is_of_all(trial, &x, where[end], other, &ran) << end;
     if (!ran) return;
   }
-  og_tell_ends(trial->op, decl->params[decl->tensor_params[tensor]].name, used);
+  snprintf(name, sizeof name, "%.60s@",
+           decl->params[decl->tensor_params[tensor]].name);
+  og_tell_ends(trial->op, name, used);
 }
 
 // A plain dim of the integers, long enough for two places between the ends.
 static void try_exchanges(og_trial *trial, int32_t tensor) {
   const og_decl *decl = trial->op->decl;
   const og_array *a = &trial->inputs.tensor[tensor][0];
-  if (decl->record->sample == NULL || a->data == NULL ||
-      !og_is_integral(a->type) || !og_has_fitting_integers(decl, tensor) ||
+  if (a->data == NULL || !og_is_integral(a->type) ||
       og_is_offsets_argument(decl, tensor))
     return;
-  for (int32_t d = 0; d < decl->dim_count; ++d)
-    if (decl->dims[d].kind == OG_DIM_SIZE && trial->sample.dim[d] > COUNT_MIN &&
-        trial->sample.dim[d] <= OG_ORDER_MAX &&
-        og_argument_axis(&trial->sample, tensor, d) >= 0)
-      try_exchange(trial, tensor, d);
+  for (int32_t d = 0; d < decl->dim_count; ++d) {
+    if (decl->dims[d].kind != OG_DIM_SIZE ||
+        trial->sample.dim[d] <= COUNT_MIN ||
+        trial->sample.dim[d] > OG_ORDER_MAX)
+      continue;
+    const int32_t axis = og_argument_axis(&trial->sample, tensor, d);
+    if (axis >= 0) try_exchange(trial, tensor, axis, d);
+  }
 }
 
 void og_probe_ends(og_trial *trial) {

@@ -81,9 +81,9 @@ static void add_end(og_findings *all, int32_t i, int32_t end, int32_t other) {
                                        [OG_END_LAST] = "the last"};
   const og_found_at at = {.call_text = ""};
   char name[64], text[200];
-  // "sizes[]", "mask.B", "scale%"
+  // "sizes[]", "mask.B", "scale%", "row@"
   const char *key = all->ends.entry[i].name;
-  const size_t length = strcspn(key, "[.%");
+  const size_t length = strcspn(key, "[.%@");
   const bool is_dim = key[length] == '.';
   const bool is_partial = key[length] == '%';
   snprintf(name, sizeof name, "%.*s", (int)length, key);
