@@ -8,10 +8,11 @@ fails too is torch's, and the whole test needs an excuse for it.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import warnings
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Iterator
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
@@ -41,6 +42,14 @@ class FailedByUs(AssertionError):
 
 class Refused(Exception):
     """Eager does not run it."""
+
+
+@contextlib.contextmanager
+def eagerly() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise Refused from error
 
 
 def clone(tree: Any) -> Any:
@@ -118,11 +127,9 @@ class Database(TestCase):
 
         mine, theirs = (clone((sample.input, sample.args, sample.kwargs))
                         for _ in range(2))
-        try:
+        with eagerly():
             torch.manual_seed(0)
             wanted = call(*theirs)
-        except Exception as error:
-            raise Refused from error
         torch.manual_seed(0)
         found = torch.compile(call, dynamic=chosen.dynamic)(*mine)
         values = not is_random(info)
@@ -130,10 +137,8 @@ class Database(TestCase):
         self.close(mine, theirs, dtype, "inputs after", values)
         if not with_gradients:
             return
-        try:
+        with eagerly():
             expected = gradients(sample.output_process_fn_grad(wanted), theirs)
-        except Exception as error:
-            raise Refused from error
         self.close(gradients(sample.output_process_fn_grad(found), mine),
                    expected, dtype, "gradients", values, layout=False)
 
@@ -156,8 +161,9 @@ class Database(TestCase):
                                item.forward_input.kwargs)) for _ in range(2))
         run = torch.compile(other, dynamic=chosen.dynamic)
         for step in range(2):
-            torch.manual_seed(1)
-            wanted = eager(*theirs[0], **theirs[1])
+            with eagerly():
+                torch.manual_seed(1)
+                wanted = eager(*theirs[0], **theirs[1])
             torch.manual_seed(1)
             found = run(*mine[0], **mine[1])
             what = f"step {step}: "
@@ -181,11 +187,9 @@ class Database(TestCase):
         torch.manual_seed(0)
         theirs = [torch.randn(s, requires_grad=True) for s in shapes]
         mine = clone(theirs)
-        try:
+        with eagerly():
             eager, other = (info.optim_cls(p, **copy.deepcopy(given.kwargs))
                             for p in (theirs, mine))
-        except Exception as error:
-            raise Refused from error
         run = torch.compile(other.step, dynamic=chosen.dynamic)
         for step in range(4):
             torch.manual_seed(step)
@@ -197,10 +201,8 @@ class Database(TestCase):
                 return ([lambda: sum(p.square().sum() for p in of)]
                         if info.step_requires_closure else [])
 
-            try:
+            with eagerly():
                 eager.step(*closures(theirs))
-            except Exception as error:
-                raise Refused from error
             run(*closures(mine))
             self.close(mine, theirs, torch.float32, f"step {step}")
             self.close(other.state_dict()["state"], eager.state_dict()["state"],
