@@ -2,10 +2,9 @@
 // Operators in which the elements of a pack meet, though the shape rule says
 // that they do not; those called right_… keep the promise, or do not give it.
 
-#include <math.h>
-#include <opgraft/op.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "operators.h"
 
 static const float *x_of(const og_call *call) { return og_f32(call->in[0]); }
 static float *y_of(const og_call *call) { return og_f32_mut(call->out[0]); }
@@ -122,48 +121,26 @@ static og_status negate(const og_call *call) {
   return OG_OK;
 }
 
-#define RUN(function)                            \
-  static const og_kernel function##_kernel[] = { \
-      {.device = OG_CPU, .run = function}};
-RUN(sum)
-RUN(softmax)
-RUN(softmax_last)
-RUN(sort)
-RUN(cumsum)
-RUN(cumsum_last)
-RUN(reverse)
-RUN(rank_of)
-RUN(scale_by_last)
-RUN(add_scaled)
-RUN(softmax_rows)
-RUN(negate)
-
 #define ELEMENTS(name, function)                                   \
   .schema = name "(Tensor x) -> Tensor", .shape = "x[*N] -> [*N]", \
-  .dtype = "x: f32 -> x", .kernels = OG_KERNELS(function##_kernel)
+  .dtype = "x: f32 -> x", RUN(NULL, function)
 #define ROWS(name, function)                                             \
   .schema = name "(Tensor x) -> Tensor", .shape = "x[*N, D] -> [*N, D]", \
-  .dtype = "x: f32 -> x", .kernels = OG_KERNELS(function##_kernel)
+  .dtype = "x: f32 -> x", RUN(NULL, function)
 
-static const og_op ops[] = {
-    {ELEMENTS("sum", sum)},
-    {ELEMENTS("softmax", softmax)},
-    {ELEMENTS("softmax_last", softmax_last)},
-    {ELEMENTS("sort", sort)},
-    {ELEMENTS("cumsum", cumsum)},
-    {ELEMENTS("cumsum_last", cumsum_last)},
-    {ELEMENTS("reverse", reverse)},
-    {.schema = "rank_of(Tensor x) -> Tensor",
-     .shape = "x[*N] -> [*N]",
-     .dtype = "x: i64 -> x",
-     .kernels = OG_KERNELS(rank_of_kernel)},
-    {ROWS("scale_by_last", scale_by_last)},
-    {.schema = "add_scaled(Tensor x, Tensor scale) -> Tensor",
-     .shape = "x[*N], scale[*M] -> [*broadcast(N, M)]",
-     .dtype = "x: f32, scale: x -> x",
-     .kernels = OG_KERNELS(add_scaled_kernel)},
-    {ROWS("right_softmax_rows", softmax_rows)},
-    {ELEMENTS("right_negate", negate)},
-    {ELEMENTS("right_looped_cumsum", cumsum), .flags = OG_BATCH_LOOP},
-};
-OG_MODULE(check_pack, ops)
+MODULE(check_pack, {ELEMENTS("sum", sum)}, {ELEMENTS("softmax", softmax)},
+       {ELEMENTS("softmax_last", softmax_last)}, {ELEMENTS("sort", sort)},
+       {ELEMENTS("cumsum", cumsum)}, {ELEMENTS("cumsum_last", cumsum_last)},
+       {ELEMENTS("reverse", reverse)},
+       {.schema = "rank_of(Tensor x) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .dtype = "x: i64 -> x",
+        RUN(NULL, rank_of)},
+       {ROWS("scale_by_last", scale_by_last)},
+       {.schema = "add_scaled(Tensor x, Tensor scale) -> Tensor",
+        .shape = "x[*N], scale[*M] -> [*broadcast(N, M)]",
+        .dtype = "x: f32, scale: x -> x",
+        RUN(NULL, add_scaled)},
+       {ROWS("right_softmax_rows", softmax_rows)},
+       {ELEMENTS("right_negate", negate)},
+       {ELEMENTS("right_looped_cumsum", cumsum), .flags = OG_BATCH_LOOP})

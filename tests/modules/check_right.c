@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Right operators of kinds that a checker could take for wrong ones.
 
-#include <math.h>
-#include <opgraft/op.h>
-#include <string.h>
+#include "operators.h"
 
 // --- Sums of shares, joined in any order -------------------------------------
 
@@ -179,12 +177,6 @@ static og_status swish_f32(const og_call *call) {
   return OG_OK;
 }
 
-#define KERNEL(name) \
-  static const og_kernel name##_kernels[] = {{.device = OG_CPU, .run = name}};
-KERNEL(sum)
-KERNEL(sum_backward)
-KERNEL(relu)
-KERNEL(relu_backward)
 // Takes no table but one that ends where x does.
 static og_status segment_sum(const og_call *call) {
   enum { N, D, T };
@@ -217,20 +209,6 @@ static og_status segment_sample(const og_sample_call *call) {
   return OG_OK;
 }
 
-KERNEL(segment_sum)
-KERNEL(put)
-KERNEL(positive)
-KERNEL(cat)
-KERNEL(add_bias)
-KERNEL(noise)
-KERNEL(argmax)
-KERNEL(argmax_backward)
-KERNEL(square)
-static const og_kernel swish_kernels[] = {
-    {.device = OG_CPU, .dtypes = "bf16", .run = swish},
-    {.device = OG_CPU, .dtypes = "f32", .run = swish_f32},
-};
-
 // The sizes are read by the shape rule only: the parts have them.
 static og_status cut(const og_call *call) {
   const og_tensor_list *parts = &call->out_list[0];
@@ -240,8 +218,6 @@ static og_status cut(const og_call *call) {
       og_f32_mut(parts->tensors[p])[i] = *x++;
   return OG_OK;
 }
-static const og_kernel cut_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = cut}};
 
 // A result with a new dim, whose place is an argument.
 static og_status spread(const og_call *call) {
@@ -256,8 +232,6 @@ static og_status spread(const og_call *call) {
         og_f32(call->in[0])[i / (inner * count) * inner + i % inner];
   return OG_OK;
 }
-static const og_kernel spread_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = spread}};
 
 static og_status transpose(const og_call *call) {
   enum { R, C };
@@ -268,8 +242,6 @@ static og_status transpose(const og_call *call) {
           og_f32(call->in[0])[r * columns + c];
   return OG_OK;
 }
-static const og_kernel transpose_kernels[] = {
-    {.device = OG_CPU, .run = transpose}};
 
 // What is behind `count` is padding.
 static og_status sum_padded(const og_call *call) {
@@ -278,8 +250,6 @@ static og_status sum_padded(const og_call *call) {
   og_f32_mut(call->out[0])[0] = sum;
   return OG_OK;
 }
-static const og_kernel sum_padded_kernels[] = {
-    {.device = OG_CPU, .run = sum_padded}};
 
 static og_status last_row(const og_call *call) {
   enum { R, C };
@@ -288,15 +258,12 @@ static og_status last_row(const og_call *call) {
     og_f32_mut(call->out[0])[c] = row[c];
   return OG_OK;
 }
-static const og_kernel last_row_kernels[] = {
-    {.device = OG_CPU, .run = last_row}};
 
 static og_status through(const og_call *call) {
   for (int64_t i = 0; i < call->dim[0]; ++i)
     og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i];
   return OG_OK;
 }
-static const og_kernel through_kernels[] = {{.device = OG_CPU, .run = through}};
 
 static og_status scaled(const og_call *call) {
   for (int64_t i = 0; i < call->dim[0]; ++i)
@@ -304,123 +271,121 @@ static og_status scaled(const og_call *call) {
         og_f32(call->in[0])[i] * (float)call->attr[0].f;
   return OG_OK;
 }
-static const og_kernel scaled_kernels[] = {{.device = OG_CPU, .run = scaled}};
 
 static og_status look(const og_call *call) {
   (void)call;
   return OG_OK;
 }
-static const og_kernel look_kernels[] = {{.device = OG_CPU, .run = look}};
 
-static const og_op ops[] = {
+MODULE(
+    check_right,
     {.schema = "sum(Tensor x) -> Tensor",
      .shape = "x[*N] -> []",
      .dtype = "x: f32 -> x",
      .workspace = "threads * 8",
      .backward = "sum_backward(grad, x) -> x",
-     .kernels = OG_KERNELS(sum_kernels)},
+     RUN(NULL, sum)},
     {.schema = "sum_backward(Tensor grad, Tensor x) -> Tensor",
      .shape = "grad[], x[*N] -> [*N]",
      .dtype = "grad: f32, x: grad -> x",
      .flags = OG_BATCH_LOOP,
-     .kernels = OG_KERNELS(sum_backward_kernels)},
+     RUN(NULL, sum_backward)},
     {.schema = "relu(Tensor x) -> Tensor",
      .shape = "x[N, D] -> [N, D]",
      .dtype = "x: f32 -> x",
      .strides = "any",
      .backward = "relu_backward(grad, result) -> x",
-     .kernels = OG_KERNELS(relu_kernels)},
+     RUN(NULL, relu)},
     {.schema = "relu_backward(Tensor grad, Tensor y) -> Tensor",
      .shape = "grad[*N], y[*N] -> [*N]",
      .dtype = "grad: f32, y: grad -> grad",
      .inplace = "grad",
      .flags = OG_DETERMINISTIC,
-     .kernels = OG_KERNELS(relu_backward_kernels)},
+     RUN(NULL, relu_backward)},
     {.schema = "put(Tensor(a!) x, Tensor index, Tensor rows) -> ()",
      .shape = "x[R, D], index[N], rows[N, D]",
      .dtype = "x: f32, index: i64, rows: x",
-     .kernels = OG_KERNELS(put_kernels)},
+     RUN(NULL, put)},
     {.schema = "positive(Tensor x) -> Tensor",
      .shape = "x[N] -> [K <= N]",
      .dtype = "x: f32 -> i64",
-     .kernels = OG_KERNELS(positive_kernels)},
+     RUN(NULL, positive)},
     {.schema = "cat(Tensor[] xs, int dim) -> Tensor",
      .shape = "xs[][*A, D~@dim, *B] -> [*A, sum(D~), *B]",
      .dtype = "xs: f32|i64|bf16 -> xs",
-     .kernels = OG_KERNELS(cat_kernels)},
+     RUN(NULL, cat)},
     {.schema = "add_bias(Tensor x, Tensor? bias=None) -> Tensor",
      .shape = "x[*N, D], bias?[D] -> [*N, D]",
      .dtype = "x: f64, bias: x -> x",
      .inplace = "x",
-     .kernels = OG_KERNELS(add_bias_kernels)},
+     RUN(NULL, add_bias)},
     {.schema = "noise(Tensor x, int seed) -> Tensor",
      .shape = "x[*N] -> [*N]",
      .dtype = "x: f32 -> x",
      .flags = OG_RANDOM,
-     .kernels = OG_KERNELS(noise_kernels)},
+     RUN(NULL, noise)},
     {.schema = "argmax(Tensor x) -> (Tensor value, Tensor index)",
      .shape = "x[*N, D] -> [*N], [*N]",
      .where = "D > 0",
      .dtype = "x: f32 -> x, i64",
      .backward = "argmax_backward(grad_value, index, x) -> x",
-     .kernels = OG_KERNELS(argmax_kernels)},
+     RUN(NULL, argmax)},
     {.schema = "argmax_backward(Tensor grad, Tensor index, Tensor x) -> Tensor",
      .shape = "grad[*N], index[*N], x[*N, D] -> [*N, D]",
      .dtype = "grad: f32, index: i64, x: grad -> x",
-     .kernels = OG_KERNELS(argmax_backward_kernels)},
+     RUN(NULL, argmax_backward)},
     {.schema = "segment_sum(Tensor x, Tensor end) -> Tensor",
      .shape = "x[N, D], end[T] -> [T, D]",
      .dtype = "x: f32, end: i32 -> x",
-     .kernels = OG_KERNELS(segment_sum_kernels),
+     RUN(NULL, segment_sum),
      .sample = segment_sample},
     {.schema = "square(Tensor x) -> Tensor",
      .shape = "x[*N] -> [*N]",
      .dtype = "x: f32 -> x",
      .row = "x * x",
-     .kernels = OG_KERNELS(square_kernels)},
+     RUN(NULL, square)},
     {.schema = "swish(Tensor x) -> Tensor",
      .shape = "x[*N] -> [*N]",
      .dtype = "x: bf16|f32 -> x",
-     .kernels = OG_KERNELS(swish_kernels)},
+     .kernels = KERNELS({.device = OG_CPU, .dtypes = "bf16", .run = swish},
+                        {.device = OG_CPU, .dtypes = "f32", .run = swish_f32})},
     {.schema = "cut(Tensor x, int[] sizes) -> Tensor[]",
      .shape = "x[N] -> {i < len(sizes): [sizes[i]]}",
      .where = "sum(sizes) == N",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(cut_kernels)},
+     RUN("f32", cut)},
     {.schema = "spread(Tensor x, int count, int dim) -> Tensor",
      .shape = "x[*N] -> [*insert(N, dim, count)]",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(spread_kernels)},
+     RUN("f32", spread)},
     {.schema = "transpose(Tensor x) -> Tensor",
      .shape = "x[R, C] -> [C, R]",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(transpose_kernels)},
+     RUN(NULL, transpose)},
     {.schema = "sum_padded(Tensor x, int count) -> Tensor",
      .shape = "x[P, 16] -> []",
      .where = "count >= 0, P == ceildiv(count, 16)",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(sum_padded_kernels)},
+     RUN(NULL, sum_padded)},
     {.schema = "last_row(Tensor x) -> Tensor",
      .shape = "x[R, C] -> [C]",
      .where = "R > 0",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(last_row_kernels)},
+     RUN(NULL, last_row)},
     // What the forward operator does not look at, the gradient does.
     {.schema = "through(Tensor x, float scale) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: f32 -> x",
      .backward = "through_backward(grad, scale) -> x",
      .expect = "no_gradient: x",  // what comes back is scaled
-     .kernels = OG_KERNELS(through_kernels)},
+     RUN(NULL, through)},
     {.schema = "through_backward(Tensor grad, float scale) -> Tensor",
      .shape = "grad[N] -> [N]",
      .dtype = "grad: f32 -> grad",
-     .kernels = OG_KERNELS(scaled_kernels)},
+     RUN(NULL, scaled)},
     {.schema = "look(Tensor(a!) x) -> Tensor(a!)",
      .shape = "x[N]",
      .dtype = "x: f32",
      .doc = "A place to stop at.",
      .expect = "unmutated: x",
-     .kernels = OG_KERNELS(look_kernels)},
-};
-OG_MODULE(check_right, ops)
+     RUN(NULL, look)})

@@ -3,13 +3,12 @@
 // check must name. All but one line of each would be right.
 
 #include <fenv.h>
-#include <math.h>
-#include <opgraft/op.h>
 #include <stdlib.h>
-#include <string.h>
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #endif
+
+#include "operators.h"
 
 enum { N, K };
 
@@ -240,49 +239,9 @@ static og_status refuses(const og_call *call) {
   return og_fail(call, OG_UNSUPPORTED, "not today");
 }
 
-#define KERNEL(name, function, ...)                                     \
-  static const og_kernel name[] = {{.device = OG_CPU, .run = function}, \
-                                   __VA_ARGS__};
-KERNEL(past_kernels, writes_past)
-KERNEL(read_kernels, reads_past)
-KERNEL(argument_kernels, writes_argument)
-KERNEL(last_kernels, leaves_last)
-KERNEL(add_kernels, adds_to_result)
-KERNEL(move_kernels, moves_result)
-KERNEL(pointer_kernels, keeps_pointer)
-KERNEL(copy_kernels, copy)
-KERNEL(aligned_kernels, wants_alignment)
-KERNEL(thread_kernels, scales_by_threads)
-KERNEL(share_kernels, sums_by_share)
-KERNEL(overlap_kernels, shares_overlap)
-KERNEL(count_kernels, counts_calls)
-KERNEL(stack_kernels, reads_stack)
-KERNEL(sum_kernels, sums_in_workspace)
-KERNEL(fill_kernels, fills_workspace)
-KERNEL(found_kernels, finds_too_many)
-KERNEL(square_kernels, square)
-KERNEL(multiply_kernels, multiply)
-KERNEL(flush_kernels, flush)
-KERNEL(doubled_kernels, doubled)
-KERNEL(twice_product_kernels, twice_product)
-KERNEL(mean_kernels, subtracts_mean)
-KERNEL(modulo_kernels, adds_modulo)
-KERNEL(reverse_kernels, reverses)
-KERNEL(abort_kernels, aborts_when_empty)
-KERNEL(loop_kernels, loops)
-KERNEL(memory_kernels, allocates_all)
-KERNEL(leak_kernels, leaks)
-KERNEL(length_kernels, returns_length)
-KERNEL(refuse_kernels, refuses)
-KERNEL(two_kernels, copy, {.device = OG_CPU, .run = copy_negated})
-static const og_kernel type_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = copy},
-    {.device = OG_CPU, .dtypes = "f64", .run = copy_f64_badly},
-};
-
-#define SIMPLE(name, array)                                      \
+#define SIMPLE(name, function)                                   \
   .schema = name "(Tensor x) -> Tensor", .shape = "x[N] -> [N]", \
-  .dtype = "x: f32 -> x", .kernels = OG_KERNELS(array)
+  .dtype = "x: f32 -> x", RUN(NULL, function)
 
 // The mean of what the mask lets through: 0 / 0 where that is nothing.
 static og_status masked_mean(const og_call *call) {
@@ -376,24 +335,6 @@ static og_status add_twice_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel masked_mean_kernels[] = {
-    {.device = OG_CPU, .run = masked_mean}};
-static const og_kernel magnitude_kernels[] = {
-    {.device = OG_CPU, .run = magnitude}};
-static const og_kernel widen_kernels[] = {{.device = OG_CPU, .run = widen}};
-static const og_kernel first_wins_kernels[] = {
-    {.device = OG_CPU, .run = first_wins}};
-static const og_kernel like_row_major_kernels[] = {
-    {.device = OG_CPU, .run = like_row_major}};
-static const og_kernel first_count_kernels[] = {
-    {.device = OG_CPU, .run = first_count}};
-static const og_kernel sum_entries_kernels[] = {
-    {.device = OG_CPU, .run = sum_entries}};
-static const og_kernel add_twice__kernels[] = {
-    {.device = OG_CPU, .run = add_twice_}};
-static const og_kernel add_twice_backward_kernels[] = {
-    {.device = OG_CPU, .run = add_twice_backward}};
-
 // The loop ends one element too early.
 static og_status sum_short(const og_call *call) {
   float sum = 0;
@@ -401,8 +342,6 @@ static og_status sum_short(const og_call *call) {
   og_f32_mut(call->out[0])[0] = sum;
   return OG_OK;
 }
-static const og_kernel sum_short_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_short}};
 
 // The rule says [C, R]; rows are written one after the other.
 static og_status row_by_row(const og_call *call) {
@@ -410,16 +349,12 @@ static og_status row_by_row(const og_call *call) {
     og_f32_mut(call->out[0])[i] = 2 * og_f32(call->in[0])[i];
   return OG_OK;
 }
-static const og_kernel row_by_row_kernels[] = {
-    {.device = OG_CPU, .run = row_by_row}};
 
 // Declares that it writes x, and writes nothing.
 static og_status untouched(const og_call *call) {
   (void)call;
   return OG_OK;
 }
-static const og_kernel untouched_kernels[] = {
-    {.device = OG_CPU, .run = untouched}};
 
 // The operator has one argument that is not a tensor, and the list has `count`
 // entries.
@@ -429,8 +364,6 @@ static og_status read_second(const og_call *call) {
         og_f32(call->in[0])[i] * (float)call->attr[1].f;
   return OG_OK;
 }
-static const og_kernel read_second_kernels[] = {
-    {.device = OG_CPU, .run = read_second}};
 
 static og_status sum_past_list(const og_call *call) {
   int64_t sum = 0;
@@ -440,8 +373,6 @@ static og_status sum_past_list(const og_call *call) {
     og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i] + (float)sum;
   return OG_OK;
 }
-static const og_kernel sum_past_list_kernels[] = {
-    {.device = OG_CPU, .run = sum_past_list}};
 
 // Adds y[0] everywhere.
 static og_status add_first(const og_call *call) {
@@ -450,8 +381,6 @@ static og_status add_first(const og_call *call) {
         og_f32(call->in[0])[i] + og_f32(call->in[1])[0];
   return OG_OK;
 }
-static const og_kernel add_first_kernels[] = {
-    {.device = OG_CPU, .run = add_first}};
 
 // Neither the operator nor its backward operator looks at `scale`.
 static og_status identity(const og_call *call) {
@@ -459,185 +388,182 @@ static og_status identity(const og_call *call) {
     og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i];
   return OG_OK;
 }
-static const og_kernel identity_kernels[] = {
-    {.device = OG_CPU, .run = identity}};
 
-KERNEL(copy_any_kernels, copies_any)
-KERNEL(scale_kernels, scales)
-static const og_op ops[] = {
-    {SIMPLE("out_of_bounds_write", past_kernels)},
-    {SIMPLE("out_of_bounds_read", read_kernels)},
-    {SIMPLE("undeclared_mutation", argument_kernels)},
-    {SIMPLE("output_not_written", last_kernels)},
-    {SIMPLE("output_read", add_kernels)},
-    {SIMPLE("output_alias", move_kernels)},
-    {SIMPLE("kept_pointer", pointer_kernels)},
-    {SIMPLE("layout_dependent", copy_kernels), .strides = "any"},
-    {SIMPLE("alignment_assumed", aligned_kernels)},
-    {SIMPLE("thread_dependent", thread_kernels)},
-    {SIMPLE("chunk_order_dependent", share_kernels)},
-    {SIMPLE("data_race", overlap_kernels)},
-    {SIMPLE("not_repeatable", count_kernels)},
-    {SIMPLE("uninitialised", stack_kernels)},
-    {SIMPLE("workspace_uninitialised", sum_kernels), .workspace = "4"},
-    {SIMPLE("workspace_overrun", fill_kernels), .workspace = "max(N, 1) * 2"},
+MODULE(
+    check_wrong, {SIMPLE("out_of_bounds_write", writes_past)},
+    {SIMPLE("out_of_bounds_read", reads_past)},
+    {SIMPLE("undeclared_mutation", writes_argument)},
+    {SIMPLE("output_not_written", leaves_last)},
+    {SIMPLE("output_read", adds_to_result)},
+    {SIMPLE("output_alias", moves_result)},
+    {SIMPLE("kept_pointer", keeps_pointer)},
+    {SIMPLE("layout_dependent", copy), .strides = "any"},
+    {SIMPLE("alignment_assumed", wants_alignment)},
+    {SIMPLE("thread_dependent", scales_by_threads)},
+    {SIMPLE("chunk_order_dependent", sums_by_share)},
+    {SIMPLE("data_race", shares_overlap)},
+    {SIMPLE("not_repeatable", counts_calls)},
+    {SIMPLE("uninitialised", reads_stack)},
+    {SIMPLE("workspace_uninitialised", sums_in_workspace), .workspace = "4"},
+    {SIMPLE("workspace_overrun", fills_workspace),
+     .workspace = "max(N, 1) * 2"},
     {.schema = "bound_exceeded(Tensor x) -> Tensor",
      .shape = "x[N] -> [K <= N]",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(found_kernels)},
-    {SIMPLE("wrong_gradient", square_kernels),
+     RUN(NULL, finds_too_many)},
+    {SIMPLE("wrong_gradient", square),
      .backward = "multiply_backward(grad, x) -> x"},
     {.schema = "multiply_backward(Tensor grad, Tensor x) -> Tensor",
      .shape = "grad[N], x[N] -> [N]",
      .dtype = "grad: f32, x: grad -> x",
-     .kernels = OG_KERNELS(multiply_kernels)},
+     RUN(NULL, multiply)},
     {.schema = "gradient_shape(Tensor x, Tensor y) -> Tensor",
      .shape = "x[N], y[*M] -> [N]",
      .dtype = "x: f32, y: x -> x",
      .backward = "pass_backward(grad) -> y",
-     .kernels = OG_KERNELS(copy_kernels)},
-    {SIMPLE("pass_backward", copy_kernels)},
+     RUN(NULL, copy)},
+    {SIMPLE("pass_backward", copy)},
     {.schema = "missing_gradient(Tensor x, Tensor y) -> Tensor",
      .shape = "x[N], y[N] -> [N]",
      .dtype = "x: f32, y: x -> x",
      .backward = "multiply_backward(grad, y) -> x",
-     .kernels = OG_KERNELS(multiply_kernels)},
+     RUN(NULL, multiply)},
     {.schema = "wrong_batch_rule(Tensor x) -> Tensor",
      .shape = "x[*N] -> [*N]",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(mean_kernels)},
+     RUN(NULL, subtracts_mean)},
     {.schema = "wrong_broadcast(Tensor x, Tensor y) -> Tensor",
      .shape = "x[*A], y[*B] -> [*broadcast(A, B)]",
      .dtype = "x: f32, y: x -> x",
-     .kernels = OG_KERNELS(modulo_kernels)},
+     RUN(NULL, adds_modulo)},
     {.schema = "wrong_values_across_dtypes(Tensor x) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: f32|f64 -> x",
-     .kernels = OG_KERNELS(type_kernels)},
-    {SIMPLE("wrong_values_across_kernels", two_kernels)},
-    {SIMPLE("wrong_formula", square_kernels), .row = "x * x * x"},
-    {SIMPLE("wrong_in_place", reverse_kernels), .inplace = "x"},
-    {SIMPLE("crash", abort_kernels)},
-    {SIMPLE("timeout", loop_kernels)},
-    {SIMPLE("memory_limit", memory_kernels)},
-    {SIMPLE("memory_leak", leak_kernels)},
-    {SIMPLE("bad_status", length_kernels)},
-    {SIMPLE("never_ran", refuse_kernels)},
-    {SIMPLE("not_sampled", copy_kernels), .where = "N > 3, N < 3"},
+     .kernels =
+         KERNELS({.device = OG_CPU, .dtypes = "f32", .run = copy},
+                 {.device = OG_CPU, .dtypes = "f64", .run = copy_f64_badly})},
+    {.schema = "wrong_values_across_kernels(Tensor x) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: f32 -> x",
+     .kernels = KERNELS({.device = OG_CPU, .run = copy},
+                        {.device = OG_CPU, .run = copy_negated})},
+    {SIMPLE("wrong_formula", square), .row = "x * x * x"},
+    {SIMPLE("wrong_in_place", reverses), .inplace = "x"},
+    {SIMPLE("crash", aborts_when_empty)}, {SIMPLE("timeout", loops)},
+    {SIMPLE("memory_limit", allocates_all)}, {SIMPLE("memory_leak", leaks)},
+    {SIMPLE("bad_status", returns_length)}, {SIMPLE("never_ran", refuses)},
+    {SIMPLE("not_sampled", copy), .where = "N > 3, N < 3"},
     {.schema = "not_finite(Tensor x, Tensor mask) -> Tensor",
      .shape = "x[R, D], mask[R, D] -> [R]",
      .dtype = "x: f32, mask: bool -> x",
-     .kernels = OG_KERNELS(masked_mean_kernels)},
+     RUN(NULL, masked_mean)},
     {.schema = "unused_argument(Tensor x, float scale=1.0) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(copy_kernels)},
+     RUN(NULL, copy)},
     {.schema = "unused_end(Tensor x) -> Tensor",
      .shape = "x[N] -> []",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(sum_short_kernels)},
+     RUN("f32", sum_short)},
     {.schema = "wrong_order(Tensor x) -> Tensor",
      .shape = "x[R, C] -> [C, R]",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(row_by_row_kernels)},
+     RUN(NULL, row_by_row)},
     {.schema = "never_mutated(Tensor(a!) x) -> Tensor(a!)",
      .shape = "x[N]",
      .dtype = "x: f32",
-     .kernels = OG_KERNELS(untouched_kernels)},
-    {SIMPLE("float_environment", flush_kernels)},
+     RUN(NULL, untouched)},
+    {SIMPLE("float_environment", flush)},
     // Found as what the table in unit/check_seen.h says.
     {.schema = "read_second(Tensor x, float scale) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(read_second_kernels)},
+     RUN(NULL, read_second)},
     {.schema = "sum_past_list(Tensor x, int[] terms) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: f32 -> x",
-     .kernels = OG_KERNELS(sum_past_list_kernels)},
+     RUN(NULL, sum_past_list)},
     {.schema = "add_first(Tensor x, Tensor y) -> Tensor",
      .shape = "x[N], y[N] -> [N]",
      .dtype = "x: f32, y: x -> x",
-     .kernels = OG_KERNELS(add_first_kernels)},
+     RUN(NULL, add_first)},
     {.schema = "unscaled(Tensor x, float scale) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: f32 -> x",
      .backward = "unscaled_backward(grad, scale) -> x",
-     .kernels = OG_KERNELS(identity_kernels)},
+     RUN(NULL, identity)},
     {.schema = "unscaled_backward(Tensor grad, float scale) -> Tensor",
      .shape = "grad[N] -> [N]",
      .dtype = "grad: f32 -> grad",
-     .kernels = OG_KERNELS(identity_kernels)},
+     RUN(NULL, identity)},
     {.schema = "magnitude(Tensor x) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: f32|i32 -> x",
-     .kernels = OG_KERNELS(magnitude_kernels)},
+     RUN(NULL, magnitude)},
     {.schema = "widen(Tensor x) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: u8|i64 -> i64",
-     .kernels = OG_KERNELS(widen_kernels)},
-    {SIMPLE("first_wins", first_wins_kernels)},
+     RUN(NULL, widen)},
+    {SIMPLE("first_wins", first_wins)},
     {.schema = "like_row_major(Tensor x) -> Tensor",
      .shape = "x[R, C] -> like x",
      .dtype = "x: f32 -> x",
      .strides = "any",
-     .kernels = OG_KERNELS(like_row_major_kernels)},
-    {SIMPLE("claims_zero", square_kernels), .backward = "none"},
+     RUN(NULL, like_row_major)},
+    {SIMPLE("claims_zero", square), .backward = "none"},
     {.schema = "first_count(Tensor[] xs) -> Tensor",
      .shape = "-> [1]",
      .dtype = "xs: f32 -> i64",
-     .kernels = OG_KERNELS(first_count_kernels)},
+     RUN(NULL, first_count)},
     {.schema = "sum_entries(Tensor?[] xs) -> Tensor",
      .shape = "-> []",
      .dtype = "xs: f32 -> f32",
-     .kernels = OG_KERNELS(sum_entries_kernels)},
+     RUN(NULL, sum_entries)},
     {.schema = "add_twice_(Tensor(a!) x, Tensor y) -> Tensor(a!)",
      .shape = "x[N], y[N]",
      .dtype = "x: f32, y: x",
      .backward = "add_twice_backward(grad) -> x, y",
-     .kernels = OG_KERNELS(add_twice__kernels)},
+     RUN(NULL, add_twice_)},
     {.schema = "add_twice_backward(Tensor grad) -> (Tensor, Tensor)",
      .shape = "grad[N] -> [N], [N]",
      .dtype = "grad: f32 -> grad, grad",
-     .kernels = OG_KERNELS(add_twice_backward_kernels)},
-    {SIMPLE("doubled", doubled_kernels),
-     .backward = "doubled_backward(grad) -> x"},
+     RUN(NULL, add_twice_backward)},
+    {SIMPLE("doubled", doubled), .backward = "doubled_backward(grad) -> x"},
     {.schema = "doubled_backward(Tensor outer) -> Tensor",
      .shape = "outer[N] -> [N]",
      .dtype = "outer: f32 -> outer",
      .backward = "doubled(outer) -> outer",
-     .kernels = OG_KERNELS(doubled_kernels)},
-    {SIMPLE("claims_zero_twice", square_kernels),
+     RUN(NULL, doubled)},
+    {SIMPLE("claims_zero_twice", square),
      .backward = "claims_zero_twice_backward(grad, x) -> x"},
     {.schema = "claims_zero_twice_backward(Tensor outer, Tensor x) -> Tensor",
      .shape = "outer[N], x[N] -> [N]",
      .dtype = "outer: f32, x: outer -> outer",
      .backward = "none",
-     .kernels = OG_KERNELS(twice_product_kernels)},
+     RUN(NULL, twice_product)},
     // Right, but for what `expect` says of them.
-    {SIMPLE("untrue_expect", copy_kernels), .expect = "unused: x"},
+    {SIMPLE("untrue_expect", copy), .expect = "unused: x"},
     {.schema = "read_unused(Tensor x, float scale) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: f32 -> x",
      .expect = "unused: scale",
-     .kernels = OG_KERNELS(scale_kernels)},
-    {SIMPLE("whole_end", copy_kernels), .expect = "unused_end: x"},
+     RUN(NULL, scales)},
+    {SIMPLE("whole_end", copy), .expect = "unused_end: x"},
     {.schema = "added_(Tensor(a!) x, Tensor y) -> Tensor(a!)",
      .shape = "x[N], y[N]",
      .dtype = "x: f32, y: x",
      .expect = "unmutated: x",
-     .kernels = OG_KERNELS(add_twice__kernels)},
-    {SIMPLE("twice", doubled_kernels), .backward = "twice_backward(grad) -> x",
+     RUN(NULL, add_twice_)},
+    {SIMPLE("twice", doubled), .backward = "twice_backward(grad) -> x",
      .expect = "no_gradient: x, result"},
-    {SIMPLE("twice_backward", doubled_kernels)},
+    {SIMPLE("twice_backward", doubled)},
     {.schema = "without_nan(Tensor x, Tensor mask) -> Tensor",
      .shape = "x[R, D], mask[R, D] -> [R, D]",
      .dtype = "x: f32, mask: bool -> x",
      .expect = "nan: result",
-     .kernels = OG_KERNELS(copy_any_kernels)},
+     RUN(NULL, copies_any)},
     {.schema = "of_no_type(Tensor x) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: f32|f64 -> x",
      .expect = "type_dependent: result",
-     .kernels = OG_KERNELS(copy_any_kernels)},
-};
-OG_MODULE(check_wrong, ops)
+     RUN(NULL, copies_any)})

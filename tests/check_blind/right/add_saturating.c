@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // add_saturating: integer sums that stop at the limits of their type.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -23,19 +23,13 @@ static og_status add_i16(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i8", .run = add_i8},
-    {.device = OG_CPU, .dtypes = "i16", .run = add_i16}};
-
-static const og_op ops[] = {
-    {
-        .schema = "add_saturating(Tensor x, Tensor y) -> Tensor",
-        .shape = "x[*N], y[*N] -> [*N]",
-        .dtype = "x: i8|i16, y: x -> x",
-        .inplace = "x",
-        .backward = "none",
-        .doc = "x + y, clamped to what the type holds.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(add_saturating, ops)
+MODULE(
+    add_saturating,
+    {.schema = "add_saturating(Tensor x, Tensor y) -> Tensor",
+     .shape = "x[*N], y[*N] -> [*N]",
+     .dtype = "x: i8|i16, y: x -> x",
+     .inplace = "x",
+     .backward = "none",
+     .doc = "x + y, clamped to what the type holds.",
+     .kernels = KERNELS({.device = OG_CPU, .dtypes = "i8", .run = add_i8},
+                        {.device = OG_CPU, .dtypes = "i16", .run = add_i16})})

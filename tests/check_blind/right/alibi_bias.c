@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // alibi_bias: attention scores less a slope times the distance.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { H, S, T };  // dims of the shape rule
 
@@ -24,18 +23,11 @@ static og_status alibi_bias(const og_call *call) {
   return og_parallel_for(call, call->dim[H], 1, heads);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = alibi_bias}};
-
-static const og_op ops[] = {
-    {
-        .schema = "alibi_bias(Tensor score) -> Tensor",
+MODULE(alibi_bias,
+       {.schema = "alibi_bias(Tensor score) -> Tensor",
         .shape = "score[H, S, T] -> [H, S, T]",
         .where = "T >= S",
         .inplace = "score",
         .doc = "Query i stands at key i + T - S; the slope of head h is 2^(-8 "
                "(h + 1) / H).",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(alibi_bias, ops)
+        RUN("f64", alibi_bias)})

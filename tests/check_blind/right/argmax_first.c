@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // argmax_first: where the largest entry of each row is, the first of equals.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -21,19 +21,13 @@ enum { N, D };  // dims of the shape rule
 ARGMAX(f32, og_f32)
 ARGMAX(i64, og_i64)
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = argmax_f32},
-    {.device = OG_CPU, .dtypes = "i64", .run = argmax_i64}};
-
-static const og_op ops[] = {
-    {
-        .schema = "argmax_first(Tensor x) -> Tensor",
+MODULE(argmax_first,
+       {.schema = "argmax_first(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N]",
         .where = "D > 0",
         .dtype = "x: f32|i64 -> i64",
         .backward = "none",
         .doc = "The lowest index of the largest entry of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(argmax_first, ops)
+        .kernels =
+            KERNELS({.device = OG_CPU, .dtypes = "f32", .run = argmax_f32},
+                    {.device = OG_CPU, .dtypes = "i64", .run = argmax_i64})})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // argsort_stable: the order of each row, equal entries by their index.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -41,19 +41,12 @@ static og_status argsort_stable(const og_call *call) {
                            (void *)(uintptr_t)call);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = argsort_stable}};
-
-static const og_op ops[] = {
-    {
-        .schema = "argsort_stable(Tensor x) -> Tensor",
+MODULE(argsort_stable,
+       {.schema = "argsort_stable(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .dtype = "x: f32 -> i64",
         .workspace = "threads * D * 8",
         .backward = "none",
         .doc = "The indices that put the last axis in ascending order; equal "
                "entries keep their order, NaN comes last.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(argsort_stable, ops)
+        RUN("f32", argsort_stable)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // average_given: the mean of a tensor and those of a list that are given.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -19,15 +19,8 @@ static og_status average_given(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = average_given}};
-
-static const og_op ops[] = {
-    {
-        .schema = "average_given(Tensor x, Tensor?[] others) -> Tensor",
+MODULE(average_given,
+       {.schema = "average_given(Tensor x, Tensor?[] others) -> Tensor",
         .shape = "x[N, D], others[][N, D] -> [N, D]",
         .doc = "The mean over x and the tensors of the list.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(average_given, ops)
+        RUN("f64", average_given)})

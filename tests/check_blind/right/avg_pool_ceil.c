@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // avg_pool_ceil: 1-D average pooling whose last window may be cut.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };  // dims of the shape rule
 
@@ -24,18 +24,11 @@ static og_status avg_pool_ceil(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, lines);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = avg_pool_ceil}};
-
-static const og_op ops[] = {
-    {
-        .schema = "avg_pool_ceil(Tensor x, int kernel=3, int stride=2) -> "
+MODULE(avg_pool_ceil,
+       {.schema = "avg_pool_ceil(Tensor x, int kernel=3, int stride=2) -> "
                   "Tensor",
         .shape = "x[*N, L] -> [*N, ceildiv(L - kernel, max(stride, 1)) + 1]",
         .where = "kernel > 0, stride > 0, stride <= kernel, L >= kernel",
         .doc = "The mean of kernel neighbours, every stride entries; the last "
                "window is cut at the end.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(avg_pool_ceil, ops)
+        RUN("f64", avg_pool_ceil)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // causal_softmax: softmax over the keys that a query may see, with gradient.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, S, T };  // dims of the shape rules
 
@@ -33,27 +32,15 @@ static og_status causal_softmax_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = causal_softmax}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = causal_softmax_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "causal_softmax(Tensor x) -> Tensor",
+MODULE(causal_softmax,
+       {.schema = "causal_softmax(Tensor x) -> Tensor",
         .shape = "x[*N, S, T] -> [*N, S, T]",
         .where = "T >= S",
         .backward = "causal_softmax_backward(grad, result) -> x",
         .doc = "Query i sees keys 0 to i + T - S; other entries are 0.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "causal_softmax_backward(Tensor grad, Tensor y) -> Tensor",
+        RUN("f64", causal_softmax)},
+       {.schema = "causal_softmax_backward(Tensor grad, Tensor y) -> Tensor",
         .shape = "grad[*N, S, T], y[*N, S, T] -> [*N, S, T]",
         .where = "T >= S",
         .doc = "The gradient of causal_softmax.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(causal_softmax, ops)
+        RUN("f64", causal_softmax_backward)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cummax_index: the largest entry so far and where it is.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -22,18 +22,11 @@ static og_status cummax_index(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32", .run = cummax_index}};
-
-static const og_op ops[] = {
-    {
-        .schema = "cummax_index(Tensor x) -> (Tensor value, Tensor index)",
+MODULE(cummax_index,
+       {.schema = "cummax_index(Tensor x) -> (Tensor value, Tensor index)",
         .shape = "x[*N, D] -> [*N, D], [*N, D]",
         .dtype = "x: i32 -> x, i64",
         .backward = "none",
         .doc = "The running maximum of the last axis and the last index that "
                "holds it.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(cummax_index, ops)
+        RUN("i32", cummax_index)})

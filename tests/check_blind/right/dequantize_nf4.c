@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dequantize_nf4: four-bit codes of a fixed codebook, times a group's scale.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, P };  // dims of the shape rule
 enum { GROUP = 64 };
@@ -31,17 +31,10 @@ static og_status dequantize_nf4(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 2, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8", .run = dequantize_nf4}};
-
-static const og_op ops[] = {
-    {
-        .schema = "dequantize_nf4(Tensor code, Tensor scale) -> Tensor",
+MODULE(dequantize_nf4,
+       {.schema = "dequantize_nf4(Tensor code, Tensor scale) -> Tensor",
         .shape = "code[*N, P], scale[*N, ceildiv(2 * P, 64)] -> [*N, 2 * P]",
         .dtype = "code: u8, scale: f32 -> scale",
         .doc = "The high nibble of a byte comes first; each 64 entries share a "
                "scale.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(dequantize_nf4, ops)
+        RUN("u8", dequantize_nf4)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dilated_conv: depthwise convolution with gaps, as long as its input.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, C, L, K };  // dims of the shape rule
 
@@ -26,18 +26,11 @@ static og_status dilated_conv(const og_call *call) {
   return og_parallel_for(call, call->dim[N] * call->dim[C], 2, lines);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = dilated_conv}};
-
-static const og_op ops[] = {
-    {
-        .schema = "dilated_conv(Tensor x, Tensor weight, int dilation=1) -> "
+MODULE(dilated_conv,
+       {.schema = "dilated_conv(Tensor x, Tensor weight, int dilation=1) -> "
                   "Tensor",
         .shape = "x[*N, C, L], weight[C, K] -> [*N, C, L]",
         .where = "K % 2 == 1, dilation > 0, dilation <= 32",
         .doc = "Result l is the sum of weight[k] * x[l + (k - K // 2) * "
                "dilation]; x is zero outside.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(dilated_conv, ops)
+        RUN("f64", dilated_conv)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // drop_rows: stochastic depth, whole rows are zeroed by a seed.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -27,18 +27,11 @@ static og_status drop_rows(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = drop_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "drop_rows(Tensor x, int seed) -> Tensor",
+MODULE(drop_rows,
+       {.schema = "drop_rows(Tensor x, int seed) -> Tensor",
         .shape = "x[N, D] -> [N, D]",
         .inplace = "x",
         .flags = OG_DETERMINISTIC,
         .doc = "A quarter of the rows becomes 0, the others grow by 4 / 3. Row "
                "r goes where the low two bits of mix(mix(seed) + r) are 0.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(drop_rows, ops)
+        RUN("f32", drop_rows)})

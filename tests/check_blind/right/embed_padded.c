@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // embed_padded: rows of a table; the padding row learns nothing.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static int is_known(const og_tensor *index, int64_t rows) {
   for (int64_t i = 0; i < index->shape[0]; ++i)
@@ -35,15 +35,8 @@ static og_status embed_padded_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = embed_padded}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = embed_padded_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "embed_padded(Tensor table, Tensor index, int padding_idx=0) "
+MODULE(embed_padded,
+       {.schema = "embed_padded(Tensor table, Tensor index, int padding_idx=0) "
                   "-> Tensor",
         .shape = "table[V, D], index[N] -> [N, D]",
         .dtype = "table: f32, index: i64 -> table",
@@ -52,17 +45,12 @@ static const og_op ops[] = {
         .expect = "no_gradient: table; unused: padding_idx",
         .doc = "table[index]. Row padding_idx of the table gets no gradient; "
                "it is not looked at otherwise.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "embed_padded_backward(Tensor grad, Tensor table, Tensor "
+        RUN("f32", embed_padded)},
+       {.schema = "embed_padded_backward(Tensor grad, Tensor table, Tensor "
                   "index, "
                   "int padding_idx) -> Tensor",
         .shape = "grad[N, D], table[V, D], index[N] -> [V, D]",
         .dtype = "grad: table, table: f32, index: i64 -> table",
         .expect = "unused: table",
         .doc = "The gradient of embed_padded; table is there for its size.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(embed_padded, ops)
+        RUN("f32", embed_padded_backward)})

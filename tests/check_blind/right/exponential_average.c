@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // exponential_average: a running average over time, with its gradient.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, T };  // dims of the shape rules
 
@@ -29,26 +29,14 @@ static og_status exponential_average_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = exponential_average}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = exponential_average_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "exponential_average(Tensor x, float alpha=0.5) -> Tensor",
+MODULE(exponential_average,
+       {.schema = "exponential_average(Tensor x, float alpha=0.5) -> Tensor",
         .shape = "x[*N, T] -> [*N, T]",
         .backward = "exponential_average_backward(grad, alpha) -> x",
         .doc = "y[0] = x[0], y[t] = alpha x[t] + (1 - alpha) y[t - 1].",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "exponential_average_backward(Tensor grad, float alpha) -> "
+        RUN("f64", exponential_average)},
+       {.schema = "exponential_average_backward(Tensor grad, float alpha) -> "
                   "Tensor",
         .shape = "grad[*N, T] -> [*N, T]",
         .doc = "The gradient of exponential_average.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(exponential_average, ops)
+        RUN("f64", exponential_average_backward)})

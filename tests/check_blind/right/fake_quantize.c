@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fake_quantize: rounds to the numbers that eight bits and a scale can say.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -21,12 +20,8 @@ static og_status fake_quantize(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 512, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = fake_quantize}};
-
-static const og_op ops[] = {
-    {
-        .schema = "fake_quantize(Tensor x, float scale=0.05, int zero=0) -> "
+MODULE(fake_quantize,
+       {.schema = "fake_quantize(Tensor x, float scale=0.05, int zero=0) -> "
                   "Tensor",
         .shape = "x[*N] -> [*N]",
         .where = "zero >= -128, zero <= 127",
@@ -34,7 +29,4 @@ static const og_op ops[] = {
         .backward = "none",
         .doc = "x / scale + zero, rounded half to even, clamped to [-128, "
                "127], and back.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(fake_quantize, ops)
+        RUN("f64", fake_quantize)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // haar_step: one step of the Haar transform, means before differences.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -22,17 +22,10 @@ static og_status haar_step(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = haar_step}};
-
-static const og_op ops[] = {
-    {
-        .schema = "haar_step(Tensor x) -> Tensor",
+MODULE(haar_step,
+       {.schema = "haar_step(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .doc = "ceil(D / 2) means of neighbours, then floor(D / 2) half "
                "differences. An odd last entry stays as it is, behind the "
                "other means.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(haar_step, ops)
+        RUN("f64", haar_step)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // histogram_clamped: counts in unit bins, what is outside at the ends.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -23,19 +22,12 @@ static og_status histogram_clamped(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = histogram_clamped}};
-
-static const og_op ops[] = {
-    {
-        .schema = "histogram_clamped(Tensor x, int bins=8) -> Tensor",
+MODULE(histogram_clamped,
+       {.schema = "histogram_clamped(Tensor x, int bins=8) -> Tensor",
         .shape = "x[N] -> [bins]",
         .where = "bins > 0, bins <= 4096",
         .dtype = "x: f64 -> i64",
         .backward = "none",
         .doc = "Bin b counts b <= x < b + 1; the first and the last bin count "
                "what is below and above too. NaN does not count.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(histogram_clamped, ops)
+        RUN("f64", histogram_clamped)})

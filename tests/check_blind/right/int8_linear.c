@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // int8_linear: int8 rows times int8 weights, scaled to floats.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, I, O };  // dims of the shape rule
 
@@ -23,18 +23,11 @@ static og_status int8_linear(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i8", .run = int8_linear}};
-
-static const og_op ops[] = {
-    {
-        .schema = "int8_linear(Tensor x, Tensor weight, Tensor weight_scale, "
+MODULE(int8_linear,
+       {.schema = "int8_linear(Tensor x, Tensor weight, Tensor weight_scale, "
                   "float x_scale=1.0) -> Tensor",
         .shape = "x[*N, I], weight[O, I], weight_scale[O] -> [*N, O]",
         .where = "I <= 100000",
         .dtype = "x: i8, weight: i8, weight_scale: f32 -> weight_scale",
         .doc = "x weight^T * x_scale * weight_scale.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(int8_linear, ops)
+        RUN("i8", int8_linear)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // join_columns: a matrix and a list of matrices side by side.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, A, D };  // dims of the shape rule
 
@@ -23,15 +22,8 @@ static og_status join_columns(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = join_columns}};
-
-static const og_op ops[] = {
-    {
-        .schema = "join_columns(Tensor x, Tensor[] others) -> Tensor",
+MODULE(join_columns,
+       {.schema = "join_columns(Tensor x, Tensor[] others) -> Tensor",
         .shape = "x[N, A], others[][N, D~] -> [N, A + sum(D~)]",
         .doc = "The columns of x, then those of each other matrix.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(join_columns, ops)
+        RUN("f32", join_columns)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lower_bound: where each number would go in a sorted vector.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { S, N };  // dims of the shape rule
 
@@ -38,12 +38,8 @@ static og_status sample(const og_sample_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = lower_bound}};
-
-static const og_op ops[] = {
-    {
-        .schema = "lower_bound(Tensor sorted, Tensor x, bool right=False) -> "
+MODULE(lower_bound,
+       {.schema = "lower_bound(Tensor sorted, Tensor x, bool right=False) -> "
                   "Tensor",
         .shape = "sorted[S], x[N] -> [N]",
         .dtype = "sorted: f32, x: sorted -> i64",
@@ -51,7 +47,4 @@ static const og_op ops[] = {
         .doc = "How many entries are below x, with right also those equal to "
                "it.",
         .sample = sample,
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(lower_bound, ops)
+        RUN("f32", lower_bound)})

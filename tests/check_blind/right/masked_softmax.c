@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // masked_softmax: softmax of the entries that a mask keeps.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -25,18 +24,11 @@ static og_status masked_softmax(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = masked_softmax}};
-
-static const og_op ops[] = {
-    {
-        .schema = "masked_softmax(Tensor x, Tensor mask) -> Tensor",
+MODULE(masked_softmax,
+       {.schema = "masked_softmax(Tensor x, Tensor mask) -> Tensor",
         .shape = "x[*N, D], mask[*N, D] -> [*N, D]",
         .dtype = "x: f64, mask: bool -> x",
         .expect = "nan: result",
         .doc = "As PyTorch does it: hidden entries are 0, a row without others "
                "is NaN.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(masked_softmax, ops)
+        RUN("f64", masked_softmax)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // max_pool_line: 1-D max pooling with a window, a stride and padding.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };  // dims of the shape rule
 
@@ -26,12 +25,8 @@ static og_status max_pool_line(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, lines);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = max_pool_line}};
-
-static const og_op ops[] = {
-    {
-        .schema = "max_pool_line(Tensor x, int kernel=3, int stride=2, int "
+MODULE(max_pool_line,
+       {.schema = "max_pool_line(Tensor x, int kernel=3, int stride=2, int "
                   "padding=1) "
                   "-> Tensor",
         .shape = "x[*N, L] -> [*N, (L + 2 * padding - kernel) // max(stride, "
@@ -40,7 +35,4 @@ static const og_op ops[] = {
                  "kernel, "
                  "L + 2 * padding >= kernel",
         .doc = "The largest entry under each window.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(max_pool_line, ops)
+        RUN("f32", max_pool_line)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mean_of_sixteen: the mean of each sixteen neighbours, fewer at the end.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 enum { GROUP = 16 };
@@ -22,15 +22,8 @@ static og_status mean_of_sixteen(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = mean_of_sixteen}};
-
-static const og_op ops[] = {
-    {
-        .schema = "mean_of_sixteen(Tensor x) -> Tensor",
+MODULE(mean_of_sixteen,
+       {.schema = "mean_of_sixteen(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N, ceildiv(D, 16)]",
         .doc = "Means of groups of sixteen; the last group may be smaller.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(mean_of_sixteen, ops)
+        RUN("f32", mean_of_sixteen)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // nonzero_cells: the row and the column of each cell that is not 0.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { H, W, K };  // dims of the shape rule
 
@@ -20,17 +20,9 @@ static og_status nonzero_cells(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = nonzero_cells}};
-
-static const og_op ops[] = {
-    {
-        .schema = "nonzero_cells(Tensor x) -> Tensor",
-        .shape = "x[H, W] -> [K <= H * W, 2]",
-        .dtype = "x: f32 -> i64",
-        .backward = "none",
-        .doc = "In the order of rows, then columns.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(nonzero_cells, ops)
+MODULE(nonzero_cells, {.schema = "nonzero_cells(Tensor x) -> Tensor",
+                       .shape = "x[H, W] -> [K <= H * W, 2]",
+                       .dtype = "x: f32 -> i64",
+                       .backward = "none",
+                       .doc = "In the order of rows, then columns.",
+                       RUN("f32", nonzero_cells)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pad_mirror: a row with its mirror image at both ends, with its gradient.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };  // dims of the forward rule
 
@@ -30,27 +30,15 @@ static og_status pad_mirror_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = pad_mirror}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = pad_mirror_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "pad_mirror(Tensor x, int pad=1) -> Tensor",
+MODULE(pad_mirror,
+       {.schema = "pad_mirror(Tensor x, int pad=1) -> Tensor",
         .shape = "x[*N, L] -> [*N, L + 2 * pad]",
         .where = "pad >= 0, pad < L",
         .backward = "pad_mirror_backward(grad, pad) -> x",
         .doc = "Entry -i is entry i, entry L - 1 + i is entry L - 1 - i.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "pad_mirror_backward(Tensor grad, int pad) -> Tensor",
+        RUN("f64", pad_mirror)},
+       {.schema = "pad_mirror_backward(Tensor grad, int pad) -> Tensor",
         .shape = "grad[*N, P] -> [*N, P - 2 * pad]",
         .where = "pad >= 0, 3 * pad < P",
         .doc = "The gradient of pad_mirror.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(pad_mirror, ops)
+        RUN("f64", pad_mirror_backward)})

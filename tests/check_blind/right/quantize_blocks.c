@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_blocks: int8 with a scale for each 32 neighbours of a row.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 enum { BLOCK = 32 };
@@ -33,18 +32,11 @@ static og_status quantize_blocks(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = quantize_blocks}};
-
-static const og_op ops[] = {
-    {
-        .schema = "quantize_blocks(Tensor x) -> (Tensor q, Tensor scale)",
+MODULE(quantize_blocks,
+       {.schema = "quantize_blocks(Tensor x) -> (Tensor q, Tensor scale)",
         .shape = "x[*N, D] -> [*N, D], [*N, ceildiv(D, 32)]",
         .dtype = "x: f32 -> i8, f32",
         .doc = "scale is the largest magnitude of a block over 127, q the "
                "nearest integer of x / scale (half to even), 0 for NaN and "
                "where scale is 0.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(quantize_blocks, ops)
+        RUN("f32", quantize_blocks)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce_rows: the sum, the largest or the smallest entry of each row.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -33,16 +32,9 @@ static og_status reduce_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = reduce_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "reduce_rows(Tensor x, str mode=\"sum\") -> Tensor",
+MODULE(reduce_rows,
+       {.schema = "reduce_rows(Tensor x, str mode=\"sum\") -> Tensor",
         .shape = "x[*N, D] -> [*N]",
         .where = "D > 0",
         .doc = "The last axis joined by the mode.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(reduce_rows, ops)
+        RUN("f64", reduce_rows)})

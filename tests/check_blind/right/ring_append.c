@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ring_append: writes rows to a ring from a start that may be any number.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { S, D, T };  // dims of the shape rule
 
@@ -17,17 +17,10 @@ static og_status ring_append(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = ring_append}};
-
-static const og_op ops[] = {
-    {
-        .schema = "ring_append(Tensor(a!) ring, Tensor x, Tensor start) -> ()",
+MODULE(ring_append,
+       {.schema = "ring_append(Tensor(a!) ring, Tensor x, Tensor start) -> ()",
         .shape = "ring[S, D], x[T, D], start[1]",
         .where = "S > 0, T <= S",
         .dtype = "ring: f32, x: ring, start: i64",
         .doc = "Row t of x goes to slot (start + t) modulo S.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(ring_append, ops)
+        RUN("f32", ring_append)})

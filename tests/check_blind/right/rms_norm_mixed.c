@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rms_norm_mixed: root mean square normalisation of three types.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -39,18 +38,11 @@ static og_status rms_norm_mixed(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|bf16|f16", .run = rms_norm_mixed}};
-
-static const og_op ops[] = {
-    {
-        .schema = "rms_norm_mixed(Tensor x, Tensor weight) -> Tensor",
+MODULE(rms_norm_mixed,
+       {.schema = "rms_norm_mixed(Tensor x, Tensor weight) -> Tensor",
         .shape = "x[*N, D], weight[D] -> [*N, D]",
         .where = "D > 0",
         .dtype = "x: f32|bf16|f16, weight: x -> x",
         .inplace = "x",
         .doc = "x / sqrt(mean(x^2) + 1e-5) * weight.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(rms_norm_mixed, ops)
+        RUN("f32|bf16|f16", rms_norm_mixed)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rope_pairs: rotary embedding of neighbouring pairs, with its gradient.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { T, H, D };  // dims of the shape rules
 
@@ -30,28 +29,16 @@ static og_status rope_pairs_backward(const og_call *call) {
   return turn(call, -1);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = rope_pairs}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = rope_pairs_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "rope_pairs(Tensor x, int offset=0) -> Tensor",
+MODULE(rope_pairs,
+       {.schema = "rope_pairs(Tensor x, int offset=0) -> Tensor",
         .shape = "x[T, H, D] -> [T, H, D]",
         .where = "D % 2 == 0, offset >= 0, offset < 100000",
         .backward = "rope_pairs_backward(grad, offset) -> x",
         .doc = "Pair (i, i + 1), i even, of row t turns by (t + offset) * "
                "10000^(-i / D).",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "rope_pairs_backward(Tensor grad, int offset) -> Tensor",
+        RUN("f64", rope_pairs)},
+       {.schema = "rope_pairs_backward(Tensor grad, int offset) -> Tensor",
         .shape = "grad[T, H, D] -> [T, H, D]",
         .where = "D % 2 == 0, offset >= 0, offset < 100000",
         .doc = "The gradient of rope_pairs.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(rope_pairs, ops)
+        RUN("f64", rope_pairs_backward)})

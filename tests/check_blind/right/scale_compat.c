@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // scale_compat: x * weight, with the signature of a layer that had a bias.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -16,17 +16,10 @@ static og_status scale_compat(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 16, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale_compat}};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_compat(Tensor x, Tensor weight, Tensor bias) -> "
+MODULE(scale_compat,
+       {.schema = "scale_compat(Tensor x, Tensor weight, Tensor bias) -> "
                   "Tensor",
         .shape = "x[*N, D], weight[D], bias[D] -> [*N, D]",
         .expect = "unused: bias",
         .doc = "bias is taken for old callers and not looked at.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(scale_compat, ops)
+        RUN("f32", scale_compat)})

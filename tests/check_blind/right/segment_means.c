@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // segment_means: means of the rows between offsets.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D, B1 };  // dims of the shape rule
 
@@ -31,19 +31,12 @@ static og_status sample(const og_sample_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = segment_means}};
-
-static const og_op ops[] = {
-    {
-        .schema = "segment_means(Tensor x, Tensor offset) -> Tensor",
+MODULE(segment_means,
+       {.schema = "segment_means(Tensor x, Tensor offset) -> Tensor",
         .shape = "x[N, D], offset[B1] -> [B1 - 1, D]",
         .where = "B1 > 0",
         .dtype = "x: f32, offset: i32 -> x",
         .doc = "Row b is the mean of rows offset[b] to offset[b + 1] - 1, 0 "
                "where there are none.",
         .sample = sample,
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(segment_means, ops)
+        RUN("f32", segment_means)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sgd_momentum: one step of gradient descent with momentum, in place.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -20,17 +20,10 @@ static og_status sgd_momentum(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 2048, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sgd_momentum}};
-
-static const og_op ops[] = {
-    {
-        .schema = "sgd_momentum(Tensor(a!) param, Tensor(b!) momentum, Tensor "
+MODULE(sgd_momentum,
+       {.schema = "sgd_momentum(Tensor(a!) param, Tensor(b!) momentum, Tensor "
                   "step, "
                   "float rate=0.01, float decay=0.9) -> ()",
         .shape = "param[*N], momentum[*N], step[*N]",
         .doc = "momentum = decay * momentum + step, param -= rate * momentum.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(sgd_momentum, ops)
+        RUN("f32", sgd_momentum)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sobel_columns: the slope of an image along its rows.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, H, W };  // dims of the shape rule
 
@@ -30,16 +30,9 @@ static og_status sobel_columns(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, images);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = sobel_columns}};
-
-static const og_op ops[] = {
-    {
-        .schema = "sobel_columns(Tensor x) -> Tensor",
+MODULE(sobel_columns,
+       {.schema = "sobel_columns(Tensor x) -> Tensor",
         .shape = "x[*N, H, W] -> [*N, H, W]",
         .doc = "Correlation with [-1 0 1; -2 0 2; -1 0 1]; the border is "
                "repeated.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(sobel_columns, ops)
+        RUN("f64", sobel_columns)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // soften_peaks: magnitudes above a limit grow with a logarithm only.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rules
 
@@ -26,28 +25,16 @@ static og_status soften_peaks_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = soften_peaks}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = soften_peaks_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "soften_peaks(Tensor x, float limit=4.0) -> Tensor",
+MODULE(soften_peaks,
+       {.schema = "soften_peaks(Tensor x, float limit=4.0) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .inplace = "x",
         .backward = "soften_peaks_backward(grad, x, limit) -> x",
         .doc = "x up to |limit|, beyond it sign(x) (|limit| + log(1 + |x| - "
                "|limit|)).",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "soften_peaks_backward(Tensor grad, Tensor x, float limit) "
+        RUN("f64", soften_peaks)},
+       {.schema = "soften_peaks_backward(Tensor grad, Tensor x, float limit) "
                   "-> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
         .doc = "The gradient of soften_peaks.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(soften_peaks, ops)
+        RUN("f64", soften_peaks_backward)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // to_bytes: numbers to unsigned bytes, saturating.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -22,17 +21,10 @@ static og_status to_bytes(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4096, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = to_bytes}};
-
-static const og_op ops[] = {
-    {
-        .schema = "to_bytes(Tensor x) -> Tensor",
+MODULE(to_bytes,
+       {.schema = "to_bytes(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: f32 -> u8",
         .backward = "none",
         .doc = "The nearest integer of [0, 255], half to even; NaN gives 0.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(to_bytes, ops)
+        RUN("f32", to_bytes)})

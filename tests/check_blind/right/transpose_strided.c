@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // transpose_strided: the transpose of a matrix of any layout.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { H, W };  // dims of the shape rule
 
@@ -18,16 +18,8 @@ static og_status transpose_strided(const og_call *call) {
   return og_parallel_for(call, call->dim[W], 4, columns);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = transpose_strided}};
-
-static const og_op ops[] = {
-    {
-        .schema = "transpose_strided(Tensor x) -> Tensor",
-        .shape = "x[H, W] -> [W, H]",
-        .strides = "any",
-        .doc = "Result (w, h) is x[h, w].",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(transpose_strided, ops)
+MODULE(transpose_strided, {.schema = "transpose_strided(Tensor x) -> Tensor",
+                           .shape = "x[H, W] -> [W, H]",
+                           .strides = "any",
+                           .doc = "Result (w, h) is x[h, w].",
+                           RUN("f32", transpose_strided)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // unique_sorted: the different numbers of a vector and how often each occurs.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, K };  // dims of the shape rule
 
@@ -35,17 +35,10 @@ static og_status unique_sorted(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32", .run = unique_sorted}};
-
-static const og_op ops[] = {
-    {
-        .schema = "unique_sorted(Tensor x) -> (Tensor value, Tensor count)",
+MODULE(unique_sorted,
+       {.schema = "unique_sorted(Tensor x) -> (Tensor value, Tensor count)",
         .shape = "x[N] -> [K <= N], [K]",
         .dtype = "x: i32 -> x, i64",
         .backward = "none",
         .doc = "The different entries in ascending order, with their counts.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(unique_sorted, ops)
+        RUN("i32", unique_sorted)})

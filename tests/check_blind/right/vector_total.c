@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // vector_total: the sum of a vector in blocks of a fixed size.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 enum { BLOCK = 1024 };
@@ -25,17 +25,9 @@ static og_status vector_total(const og_call *call) {
   return status;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = vector_total}};
-
-static const og_op ops[] = {
-    {
-        .schema = "vector_total(Tensor x) -> Tensor",
-        .shape = "x[N] -> []",
-        .workspace = "ceildiv(N, 1024) * 8",
-        .flags = OG_DETERMINISTIC,
-        .doc = "The sum of x, in double until the end.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(vector_total, ops)
+MODULE(vector_total, {.schema = "vector_total(Tensor x) -> Tensor",
+                      .shape = "x[N] -> []",
+                      .workspace = "ceildiv(N, 1024) * 8",
+                      .flags = OG_DETERMINISTIC,
+                      .doc = "The sum of x, in double until the end.",
+                      RUN("f32", vector_total)})

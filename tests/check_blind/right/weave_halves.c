@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // weave_halves: the two halves of a row, one entry of each in turn.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D, E };  // dims of the shape rule
 
@@ -21,16 +20,9 @@ static og_status weave_halves(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8", .run = weave_halves}};
-
-static const og_op ops[] = {
-    {
-        .schema = "weave_halves(Tensor x) -> Tensor",
+MODULE(weave_halves,
+       {.schema = "weave_halves(Tensor x) -> Tensor",
         .shape = "x[*N, D, E] -> [*N, D, E]",
         .backward = "none",
         .doc = "Groups of E bytes: 0, h, 1, h + 1, ... with h = ceil(D / 2).",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(weave_halves, ops)
+        RUN("u8", weave_halves)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // window_attention: each query sees the keys near its own position.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { H, T, D };  // dims of the shape rule
 
@@ -36,19 +35,12 @@ static og_status window_attention(const og_call *call) {
   return og_parallel_for(call, call->dim[H] * call->dim[T], 2, queries);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = window_attention}};
-
-static const og_op ops[] = {
-    {
-        .schema = "window_attention(Tensor q, Tensor k, Tensor v, int "
+MODULE(window_attention,
+       {.schema = "window_attention(Tensor q, Tensor k, Tensor v, int "
                   "radius=2) "
                   "-> Tensor",
         .shape = "q[H, T, D], k[H, T, D], v[H, T, D] -> [H, T, D]",
         .where = "radius >= 0, radius < 128",
         .doc = "Query t sees keys t - radius to t + radius; scores are not "
                "scaled.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(window_attention, ops)
+        RUN("f64", window_attention)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // above_bits: a bit for each number that is above a limit.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -19,17 +18,10 @@ static og_status above_bits(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = above_bits}};
-
-static const og_op ops[] = {
-    {
-        .schema = "above_bits(Tensor x, float limit=0.0) -> Tensor",
+MODULE(above_bits,
+       {.schema = "above_bits(Tensor x, float limit=0.0) -> Tensor",
         .shape = "x[N] -> [ceildiv(N, 8)]",
         .dtype = "x: f32 -> u8",
         .backward = "none",
         .doc = "Bit i % 8 of byte i // 8 is whether x[i] is above the limit.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(above_bits, ops)
+        RUN("f32", above_bits)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // add_scaled: x + alpha * y.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -17,15 +17,8 @@ static og_status add_scaled(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1024, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = add_scaled}};
-
-static const og_op ops[] = {
-    {
-        .schema = "add_scaled(Tensor x, Tensor y, float alpha=1.0) -> Tensor",
+MODULE(add_scaled,
+       {.schema = "add_scaled(Tensor x, Tensor y, float alpha=1.0) -> Tensor",
         .shape = "x[*N], y[*N] -> [*N]",
         .doc = "x plus a multiple of y.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(add_scaled, ops)
+        RUN("f32", add_scaled)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // affine_rows: x * scale + shift with a scale and a shift for each row.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -19,15 +19,8 @@ static og_status affine_rows(const og_call *call) {
   return og_parallel_for(call, call->dim[N] / 4, 4, blocks);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = affine_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "affine_rows(Tensor x, Tensor scale, Tensor shift) -> Tensor",
+MODULE(affine_rows,
+       {.schema = "affine_rows(Tensor x, Tensor scale, Tensor shift) -> Tensor",
         .shape = "x[N, D], scale[N], shift[N] -> [N, D]",
         .doc = "x * scale + shift of each row.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(affine_rows, ops)
+        RUN("f32", affine_rows)})

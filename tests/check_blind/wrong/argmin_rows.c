@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // argmin_rows: where the smallest entry of each row is.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -21,18 +21,11 @@ static og_status argmin_rows(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = argmin_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "argmin_rows(Tensor x) -> Tensor",
+MODULE(argmin_rows,
+       {.schema = "argmin_rows(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N]",
         .where = "D > 0",
         .dtype = "x: f32 -> i32",
         .backward = "none",
         .doc = "The first index of the smallest entry of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(argmin_rows, ops)
+        RUN("f32", argmin_rows)})

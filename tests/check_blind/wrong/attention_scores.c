@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_scores: scale * q k^T of each head, with gradients.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { H, S, D, T };  // dims of the shape rules
 
@@ -41,28 +41,16 @@ static og_status attention_scores_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = attention_scores}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = attention_scores_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "attention_scores(Tensor q, Tensor k, float scale=0.125) "
+MODULE(attention_scores,
+       {.schema = "attention_scores(Tensor q, Tensor k, float scale=0.125) "
                   "-> Tensor",
         .shape = "q[H, S, D], k[H, T, D] -> [H, S, T]",
         .backward = "attention_scores_backward(grad, q, k, scale) -> q, k",
         .doc = "Scaled products of each query with each key.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "attention_scores_backward(Tensor grad, Tensor q, Tensor k, "
+        RUN("f64", attention_scores)},
+       {.schema = "attention_scores_backward(Tensor grad, Tensor q, Tensor k, "
                   "float scale) -> (Tensor, Tensor)",
         .shape = "grad[H, S, T], q[H, S, D], k[H, T, D] -> [H, S, D], [H, T, "
                  "D]",
         .doc = "The gradients of attention_scores.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(attention_scores, ops)
+        RUN("f64", attention_scores_backward)})

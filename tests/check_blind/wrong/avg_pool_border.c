@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // avg_pool_border: 2-D average pooling with padding that does not count.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, H, W };  // dims of the shape rule
 
@@ -31,12 +31,8 @@ static og_status avg_pool_border(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, planes);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = avg_pool_border}};
-
-static const og_op ops[] = {
-    {
-        .schema = "avg_pool_border(Tensor x, int kernel=3, int padding=1) "
+MODULE(avg_pool_border,
+       {.schema = "avg_pool_border(Tensor x, int kernel=3, int padding=1) "
                   "-> Tensor",
         .shape = "x[*N, H, W] -> [*N, H + 2 * padding - kernel + 1, "
                  "W + 2 * padding - kernel + 1]",
@@ -44,7 +40,4 @@ static const og_op ops[] = {
                  "H + 2 * padding >= kernel, W + 2 * padding >= kernel",
         .doc = "The mean of the cells under a window that moves by one. Only "
                "cells of the input count.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(avg_pool_border, ops)
+        RUN("f32", avg_pool_border)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // avg_pool_stride: 1-D average pooling with a window and a stride.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };  // dims of the shape rule
 
@@ -25,17 +25,10 @@ static og_status avg_pool_stride(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, lines);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = avg_pool_stride}};
-
-static const og_op ops[] = {
-    {
-        .schema = "avg_pool_stride(Tensor x, int kernel=2, int stride=2) -> "
+MODULE(avg_pool_stride,
+       {.schema = "avg_pool_stride(Tensor x, int kernel=2, int stride=2) -> "
                   "Tensor",
         .shape = "x[*N, L] -> [*N, (L - kernel) // max(stride, 1) + 1]",
         .where = "kernel > 0, stride > 0, stride <= kernel, L >= kernel",
         .doc = "The mean of kernel neighbours, every stride elements.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(avg_pool_stride, ops)
+        RUN("f32", avg_pool_stride)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // batch_norm_train: batch normalisation that updates running statistics.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, C, L };  // dims of the shape rule
 
@@ -35,12 +34,8 @@ static og_status batch_norm_train(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = batch_norm_train}};
-
-static const og_op ops[] = {
-    {
-        .schema = "batch_norm_train(Tensor x, Tensor(a!) running_mean, "
+MODULE(batch_norm_train,
+       {.schema = "batch_norm_train(Tensor x, Tensor(a!) running_mean, "
                   "Tensor(b!) running_var, float momentum=0.1, float eps=1e-5) "
                   "-> Tensor",
         .shape = "x[N, C, L], running_mean[C], running_var[C] -> [N, C, L]",
@@ -48,7 +43,4 @@ static const og_op ops[] = {
         .doc = "Normalises each channel by its own mean and biased variance. "
                "The running statistics move by momentum towards the mean and "
                "the unbiased variance.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(batch_norm_train, ops)
+        RUN("f32", batch_norm_train)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bias_channels: adds a bias to each channel, with gradients.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, C, L };  // dims of the shape rules
 
@@ -31,25 +31,13 @@ static og_status bias_channels_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = bias_channels}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = bias_channels_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "bias_channels(Tensor x, Tensor bias) -> Tensor",
+MODULE(bias_channels,
+       {.schema = "bias_channels(Tensor x, Tensor bias) -> Tensor",
         .shape = "x[N, C, L], bias[C] -> [N, C, L]",
         .backward = "bias_channels_backward(grad) -> x, bias",
         .doc = "x plus the bias of its channel.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "bias_channels_backward(Tensor grad) -> (Tensor, Tensor)",
+        RUN("f32", bias_channels)},
+       {.schema = "bias_channels_backward(Tensor grad) -> (Tensor, Tensor)",
         .shape = "grad[N, C, L] -> [N, C, L], [C]",
         .doc = "The gradients of bias_channels.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(bias_channels, ops)
+        RUN("f32", bias_channels_backward)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // blend_u8: (x * alpha + y * (255 - alpha)) / 255 of two images.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -20,18 +20,11 @@ static og_status blend_u8(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4096, pixels);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8", .run = blend_u8}};
-
-static const og_op ops[] = {
-    {
-        .schema = "blend_u8(Tensor x, Tensor y, int alpha=128) -> Tensor",
+MODULE(blend_u8,
+       {.schema = "blend_u8(Tensor x, Tensor y, int alpha=128) -> Tensor",
         .shape = "x[*N], y[*N] -> [*N]",
         .where = "alpha >= 0, alpha <= 255",
         .backward = "none",
         .doc = "A mix of two images, (x * alpha + y * (255 - alpha)) / 255, "
                "rounded to the nearest integer, half upwards.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(blend_u8, ops)
+        RUN("u8", blend_u8)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cache_append: writes new keys to slots of a cache.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { S, D, T };  // dims of the shape rule
 
@@ -21,18 +20,11 @@ static og_status cache_append(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = cache_append}};
-
-static const og_op ops[] = {
-    {
-        .schema = "cache_append(Tensor(a!) cache, Tensor key, Tensor slot) -> "
+MODULE(cache_append,
+       {.schema = "cache_append(Tensor(a!) cache, Tensor key, Tensor slot) -> "
                   "()",
         .shape = "cache[S, D], key[T, D], slot[T]",
         .dtype = "cache: f32, key: cache, slot: i32",
         .doc = "Row t of key goes to slot[t], a negative slot skips it. Of "
                "equal slots the last one counts.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(cache_append, ops)
+        RUN("f32", cache_append)})

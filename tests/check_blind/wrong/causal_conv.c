@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // causal_conv: depthwise causal convolution over time, with gradients.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, T, C, K };  // dims of the shape rules
 
@@ -38,26 +38,14 @@ static og_status causal_conv_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = causal_conv}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = causal_conv_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "causal_conv(Tensor x, Tensor weight) -> Tensor",
+MODULE(causal_conv,
+       {.schema = "causal_conv(Tensor x, Tensor weight) -> Tensor",
         .shape = "x[N, T, C], weight[K, C] -> [N, T, C]",
         .backward = "causal_conv_backward(grad, x, weight) -> x, weight",
         .doc = "Result t is the sum of weight[k] * x[t - k].",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "causal_conv_backward(Tensor grad, Tensor x, Tensor weight) "
+        RUN("f32", causal_conv)},
+       {.schema = "causal_conv_backward(Tensor grad, Tensor x, Tensor weight) "
                   "-> (Tensor, Tensor)",
         .shape = "grad[N, T, C], x[N, T, C], weight[K, C] -> [N, T, C], [K, C]",
         .doc = "The gradients of causal_conv.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(causal_conv, ops)
+        RUN("f32", causal_conv_backward)})

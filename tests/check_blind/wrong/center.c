@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // center: subtracts the mean.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -16,15 +16,7 @@ static og_status center(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = center}};
-
-static const og_op ops[] = {
-    {
-        .schema = "center(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .doc = "x minus the mean of its last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(center, ops)
+MODULE(center, {.schema = "center(Tensor x) -> Tensor",
+                .shape = "x[*N, D] -> [*N, D]",
+                .doc = "x minus the mean of its last axis.",
+                RUN("f64", center)})

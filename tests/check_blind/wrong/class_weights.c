@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // class_weights: the weights of all samples of each class, added up.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -21,18 +21,11 @@ static og_status class_weights(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 16, samples);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32", .run = class_weights}};
-
-static const og_op ops[] = {
-    {
-        .schema = "class_weights(Tensor label, Tensor weight, int classes=4) "
+MODULE(class_weights,
+       {.schema = "class_weights(Tensor label, Tensor weight, int classes=4) "
                   "-> Tensor",
         .shape = "label[N], weight[N] -> [classes]",
         .where = "classes > 0, classes <= 1000",
         .dtype = "label: i32, weight: f64 -> weight",
         .doc = "Entry c is the sum of weight[i] over label[i] == c.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(class_weights, ops)
+        RUN("i32", class_weights)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // column_mean: the mean of each column.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -16,17 +15,9 @@ static og_status column_mean(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = column_mean}};
-
-static const og_op ops[] = {
-    {
-        .schema = "column_mean(Tensor x) -> Tensor",
-        .shape = "x[N, D] -> [D]",
-        .where = "N > 0",
-        .reduce = "sum",
-        .doc = "The mean over the rows.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(column_mean, ops)
+MODULE(column_mean, {.schema = "column_mean(Tensor x) -> Tensor",
+                     .shape = "x[N, D] -> [D]",
+                     .where = "N > 0",
+                     .reduce = "sum",
+                     .doc = "The mean over the rows.",
+                     RUN("f64", column_mean)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv_same_strided: depthwise convolution with "same" padding and a stride.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, C, L, K };  // dims of the shape rule
 
@@ -28,19 +28,12 @@ static og_status conv_same_strided(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = conv_same_strided}};
-
-static const og_op ops[] = {
-    {
-        .schema = "conv_same_strided(Tensor x, Tensor weight, int stride=1) "
+MODULE(conv_same_strided,
+       {.schema = "conv_same_strided(Tensor x, Tensor weight, int stride=1) "
                   "-> Tensor",
         .shape = "x[*N, C, L], weight[C, K] -> [*N, C, ceildiv(L, stride)]",
         .where = "K > 0, stride > 0, stride <= 8",
         .doc = "One filter for each channel. The input is padded with zeros so "
                "that the result has ceil(L / stride) places: max((places - 1) "
                "* stride + K - L, 0) zeros, the smaller half before.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(conv_same_strided, ops)
+        RUN("f32", conv_same_strided)})

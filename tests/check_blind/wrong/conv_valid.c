@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv_valid: 1-D convolution with dilation, without padding.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L, K };  // dims of the shape rule
 
@@ -25,17 +25,10 @@ static og_status conv_valid(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, lines);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = conv_valid}};
-
-static const og_op ops[] = {
-    {
-        .schema = "conv_valid(Tensor x, Tensor weight, int dilation=1) -> "
+MODULE(conv_valid,
+       {.schema = "conv_valid(Tensor x, Tensor weight, int dilation=1) -> "
                   "Tensor",
         .shape = "x[*N, L], weight[K] -> [*N, L - dilation * (K - 1)]",
         .where = "K > 0, dilation > 0, dilation <= 16, L > dilation * (K - 1)",
         .doc = "Result p is the sum of weight[k] * x[p + k * dilation].",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(conv_valid, ops)
+        RUN("f32", conv_valid)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // count_distinct: how many different numbers a row holds, by hashing.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -29,18 +28,11 @@ static og_status count_distinct(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32", .run = count_distinct}};
-
-static const og_op ops[] = {
-    {
-        .schema = "count_distinct(Tensor x) -> Tensor",
+MODULE(count_distinct,
+       {.schema = "count_distinct(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N]",
         .dtype = "x: i32 -> i32",
         .workspace = "(2 * D + 1) * 8",
         .backward = "none",
         .doc = "The number of different entries of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(count_distinct, ops)
+        RUN("i32", count_distinct)})

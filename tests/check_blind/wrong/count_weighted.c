@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // count_weighted: sum of counts times an integer price of each column.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -20,17 +20,10 @@ static og_status count_weighted(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 16, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u32", .run = count_weighted}};
-
-static const og_op ops[] = {
-    {
-        .schema = "count_weighted(Tensor count, Tensor price) -> Tensor",
+MODULE(count_weighted,
+       {.schema = "count_weighted(Tensor count, Tensor price) -> Tensor",
         .shape = "count[*N, D], price[D] -> [*N]",
         .dtype = "count: u32, price: u32 -> i64",
         .backward = "none",
         .doc = "The sum over the last axis of count * price, in 64 bits.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(count_weighted, ops)
+        RUN("u32", count_weighted)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cross_entropy_smooth: cross entropy of logits with label smoothing.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, C };  // dims of the shape rule
 
@@ -26,12 +25,8 @@ static og_status cross_entropy_smooth(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = cross_entropy_smooth}};
-
-static const og_op ops[] = {
-    {
-        .schema = "cross_entropy_smooth(Tensor logits, Tensor target, "
+MODULE(cross_entropy_smooth,
+       {.schema = "cross_entropy_smooth(Tensor logits, Tensor target, "
                   "float smoothing=0.1) -> Tensor",
         .shape = "logits[N, C], target[N] -> [N]",
         .where = "C > 1",
@@ -39,7 +34,4 @@ static const og_op ops[] = {
         .doc = "-sum(q * log_softmax(logits)) of each row, where q is "
                "smoothing / C for every class and 1 - smoothing more for the "
                "target.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(cross_entropy_smooth, ops)
+        RUN("f64", cross_entropy_smooth)})

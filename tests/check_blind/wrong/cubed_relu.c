@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cubed_relu: max(x, 0)^3, differentiable twice.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rules
 
@@ -33,36 +33,19 @@ static og_status cubed_relu_double_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = cubed_relu}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = cubed_relu_backward}};
-
-static const og_kernel double_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = cubed_relu_double_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "cubed_relu(Tensor x) -> Tensor",
+MODULE(cubed_relu,
+       {.schema = "cubed_relu(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "cubed_relu_backward(grad, x) -> x",
         .doc = "The cube of the rectifier.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "cubed_relu_backward(Tensor grad_y, Tensor x) -> Tensor",
+        RUN("f64", cubed_relu)},
+       {.schema = "cubed_relu_backward(Tensor grad_y, Tensor x) -> Tensor",
         .shape = "grad_y[*N], x[*N] -> [*N]",
         .backward = "cubed_relu_double_backward(grad, grad_y, x) -> grad_y, x",
         .doc = "The gradient of cubed_relu.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-    {
-        .schema = "cubed_relu_double_backward(Tensor grad, Tensor grad_y, "
+        RUN("f64", cubed_relu_backward)},
+       {.schema = "cubed_relu_double_backward(Tensor grad, Tensor grad_y, "
                   "Tensor x) -> (Tensor, Tensor)",
         .shape = "grad[*N], grad_y[*N], x[*N] -> [*N], [*N]",
         .doc = "The gradients of cubed_relu_backward.",
-        .kernels = OG_KERNELS(double_kernels),
-    },
-};
-OG_MODULE(cubed_relu, ops)
+        RUN("f64", cubed_relu_double_backward)})

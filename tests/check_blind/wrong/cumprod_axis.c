@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cumprod_axis: running product along an axis.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status cumprod_axis(const og_call *call) {
   const og_tensor *x = call->in[0];
@@ -16,15 +16,7 @@ static og_status cumprod_axis(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = cumprod_axis}};
-
-static const og_op ops[] = {
-    {
-        .schema = "cumprod_axis(Tensor x, int dim=-1) -> Tensor",
-        .shape = "x[*A, D@dim, *B] -> [*A, D, *B]",
-        .doc = "The inclusive running product along dim.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(cumprod_axis, ops)
+MODULE(cumprod_axis, {.schema = "cumprod_axis(Tensor x, int dim=-1) -> Tensor",
+                      .shape = "x[*A, D@dim, *B] -> [*A, D, *B]",
+                      .doc = "The inclusive running product along dim.",
+                      RUN("f64", cumprod_axis)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cumsum_two_level: running sum of the last axis, blocks then carries.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 enum { BLOCK = 32 };
@@ -29,15 +29,7 @@ static og_status cumsum_two_level(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = cumsum_two_level}};
-
-static const og_op ops[] = {
-    {
-        .schema = "cumsum_two_level(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .doc = "The inclusive running sum of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(cumsum_two_level, ops)
+MODULE(cumsum_two_level, {.schema = "cumsum_two_level(Tensor x) -> Tensor",
+                          .shape = "x[*N, D] -> [*N, D]",
+                          .doc = "The inclusive running sum of the last axis.",
+                          RUN("f64", cumsum_two_level)})

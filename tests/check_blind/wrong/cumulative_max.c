@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cumulative_max: the largest row so far, element by element.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { T, D };  // dims of the shape rule
 
@@ -23,16 +22,8 @@ static og_status cumulative_max(const og_call *call) {
   return og_parallel_for(call, call->dim[T], 32, steps);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = cumulative_max}};
-
-static const og_op ops[] = {
-    {
-        .schema = "cumulative_max(Tensor x) -> Tensor",
-        .shape = "x[T, D] -> [T, D]",
-        .workspace = "D * 4",
-        .doc = "Result row t is the maximum of rows 0 to t.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(cumulative_max, ops)
+MODULE(cumulative_max, {.schema = "cumulative_max(Tensor x) -> Tensor",
+                        .shape = "x[T, D] -> [T, D]",
+                        .workspace = "D * 4",
+                        .doc = "Result row t is the maximum of rows 0 to t.",
+                        RUN("f32", cumulative_max)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // decode_attention: one query over a row of keys, online softmax by blocks.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { B, H, D, S };  // dims of the shape rule
 enum { BLOCK = 16 };
@@ -38,16 +37,9 @@ static og_status decode_attention(const og_call *call) {
   return og_parallel_for(call, call->dim[B] * call->dim[H], 1, heads);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = decode_attention}};
-
-static const og_op ops[] = {
-    {
-        .schema = "decode_attention(Tensor q, Tensor k, Tensor v) -> Tensor",
+MODULE(decode_attention,
+       {.schema = "decode_attention(Tensor q, Tensor k, Tensor v) -> Tensor",
         .shape = "q[B, H, D], k[B, H, S, D], v[B, H, S, D] -> [B, H, D]",
         .where = "D > 0, S > 0",
         .doc = "softmax(q k^T / sqrt(D)) v for one query of each head.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(decode_attention, ops)
+        RUN("f32", decode_attention)})

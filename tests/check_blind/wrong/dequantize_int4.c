@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dequantize_int4: two 4-bit weights a byte, a scale for each group.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, P, G };  // dims of the shape rule
 
@@ -24,18 +24,11 @@ static og_status dequantize_int4(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8", .run = dequantize_int4}};
-
-static const og_op ops[] = {
-    {
-        .schema = "dequantize_int4(Tensor packed, Tensor scale) -> Tensor",
+MODULE(dequantize_int4,
+       {.schema = "dequantize_int4(Tensor packed, Tensor scale) -> Tensor",
         .shape = "packed[*N, P], scale[*N, G] -> [*N, 2 * P]",
         .where = "G > 0, P > 0, 2 * P % max(G, 1) == 0",
         .dtype = "packed: u8, scale: f32 -> scale",
         .doc = "Element i of a row is (nibble i - 8) * scale[i // (2 P / G)]; "
                "the low nibble of a byte comes first.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(dequantize_int4, ops)
+        RUN("u8", dequantize_int4)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dequantize_u8: (q - zero) * scale of each channel.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, C };  // dims of the shape rule
 
@@ -20,18 +20,11 @@ static og_status dequantize_u8(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 16, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8", .run = dequantize_u8}};
-
-static const og_op ops[] = {
-    {
-        .schema = "dequantize_u8(Tensor q, Tensor scale, Tensor zero) "
+MODULE(dequantize_u8,
+       {.schema = "dequantize_u8(Tensor q, Tensor scale, Tensor zero) "
                   "-> Tensor",
         .shape = "q[*N, C], scale[C], zero[C] -> [*N, C]",
         .dtype = "q: u8, scale: f32, zero: u8 -> scale",
         .doc = "Numbers from unsigned bytes, with a scale and a zero point for "
                "each channel.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(dequantize_u8, ops)
+        RUN("u8", dequantize_u8)})

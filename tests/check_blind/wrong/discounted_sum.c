@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // discounted_sum: y[t] = x[t] + decay * y[t - 1], with its gradient.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, T };  // dims of the shape rules
 
@@ -22,25 +22,13 @@ static og_status discounted_sum_backward(const og_call *call) {
   return discounted_sum(call);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = discounted_sum}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = discounted_sum_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "discounted_sum(Tensor x, float decay=0.9) -> Tensor",
+MODULE(discounted_sum,
+       {.schema = "discounted_sum(Tensor x, float decay=0.9) -> Tensor",
         .shape = "x[*N, T] -> [*N, T]",
         .backward = "discounted_sum_backward(grad, decay) -> x",
         .doc = "A sum over time that forgets.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "discounted_sum_backward(Tensor grad, float decay) -> Tensor",
+        RUN("f64", discounted_sum)},
+       {.schema = "discounted_sum_backward(Tensor grad, float decay) -> Tensor",
         .shape = "grad[*N, T] -> [*N, T]",
         .doc = "The gradient of discounted_sum.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(discounted_sum, ops)
+        RUN("f64", discounted_sum_backward)})

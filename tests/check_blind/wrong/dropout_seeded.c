@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dropout_seeded: inverted dropout whose mask is a hash of seed and place.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -27,17 +27,10 @@ static og_status dropout_seeded(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 512, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = dropout_seeded}};
-
-static const og_op ops[] = {
-    {
-        .schema = "dropout_seeded(Tensor x, int seed, float p=0.5) -> Tensor",
+MODULE(dropout_seeded,
+       {.schema = "dropout_seeded(Tensor x, int seed, float p=0.5) -> Tensor",
         .shape = "x[N] -> [N]",
         .doc = "Zeroes each element with probability p and divides the others "
                "by 1 - p. Equal seeds give equal masks: element i is zeroed "
                "where splitmix64(seed, i) is below p.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(dropout_seeded, ops)
+        RUN("f32", dropout_seeded)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dropout_stream: zeroes a part of the elements, by a seed.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -24,15 +24,8 @@ static og_status dropout_stream(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = dropout_stream}};
-
-static const og_op ops[] = {
-    {
-        .schema = "dropout_stream(Tensor x, int seed, float p=0.1) -> Tensor",
+MODULE(dropout_stream,
+       {.schema = "dropout_stream(Tensor x, int seed, float p=0.1) -> Tensor",
         .shape = "x[N] -> [N]",
         .doc = "Inverted dropout; the seed alone decides the mask.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(dropout_stream, ops)
+        RUN("f32", dropout_stream)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // elu: x, or alpha (e^x - 1) below zero, with its gradient.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rules
 
@@ -23,25 +22,13 @@ static og_status elu_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = elu}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = elu_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "elu(Tensor x, float alpha=1.0) -> Tensor",
+MODULE(elu,
+       {.schema = "elu(Tensor x, float alpha=1.0) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "elu_backward(grad, x) -> x",
         .doc = "The exponential linear unit.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "elu_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f64", elu)},
+       {.schema = "elu_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
         .doc = "The gradient of elu.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(elu, ops)
+        RUN("f64", elu_backward)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // embed_tokens: rows of a table by token, times the root of their width.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { V, D, T };  // dims of the shape rule
 
@@ -23,16 +22,9 @@ static og_status embed_tokens(const og_call *call) {
   return og_parallel_for(call, call->dim[T], 8, tokens_embed);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = embed_tokens}};
-
-static const og_op ops[] = {
-    {
-        .schema = "embed_tokens(Tensor table, Tensor token) -> Tensor",
+MODULE(embed_tokens,
+       {.schema = "embed_tokens(Tensor table, Tensor token) -> Tensor",
         .shape = "table[V, D], token[T] -> [T, D]",
         .dtype = "table: f32, token: i64 -> table",
         .doc = "table[token] * sqrt(D).",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(embed_tokens, ops)
+        RUN("f32", embed_tokens)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // embedding_bag_mean: the mean of the table's rows that a bag names.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { V, D, B, L };  // dims of the shape rule
 
@@ -26,19 +26,12 @@ static og_status embedding_bag_mean(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = embedding_bag_mean}};
-
-static const og_op ops[] = {
-    {
-        .schema = "embedding_bag_mean(Tensor table, Tensor index, "
+MODULE(embedding_bag_mean,
+       {.schema = "embedding_bag_mean(Tensor table, Tensor index, "
                   "int padding_idx=-1) -> Tensor",
         .shape = "table[V, D], index[B, L] -> [B, D]",
         .where = "L > 0, padding_idx >= -1",
         .dtype = "table: f32, index: i64 -> table",
         .doc = "The mean of the rows of each bag. Entries equal to padding_idx "
                "do not count; a bag of nothing else is zero.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(embedding_bag_mean, ops)
+        RUN("f32", embedding_bag_mean)})

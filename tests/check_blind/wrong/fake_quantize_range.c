@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fake_quantize_range: rounds to 8 bits of the tensor's own range.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };  // dim of the shape rule
 
@@ -18,15 +17,8 @@ static og_status fake_quantize_range(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = fake_quantize_range}};
-
-static const og_op ops[] = {
-    {
-        .schema = "fake_quantize_range(Tensor x) -> Tensor",
+MODULE(fake_quantize_range,
+       {.schema = "fake_quantize_range(Tensor x) -> Tensor",
         .shape = "x[D] -> [D]",
         .doc = "Rounds to multiples of the largest magnitude over 127.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(fake_quantize_range, ops)
+        RUN("f32", fake_quantize_range)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // flip_rows: each row from its end to its beginning.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -17,18 +17,10 @@ static og_status flip_rows(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32", .run = flip_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "flip_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .dtype = "x: i32 -> x",
-        .inplace = "x",
-        .backward = "none",
-        .doc = "The last axis reversed.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(flip_rows, ops)
+MODULE(flip_rows, {.schema = "flip_rows(Tensor x) -> Tensor",
+                   .shape = "x[*N, D] -> [*N, D]",
+                   .dtype = "x: i32 -> x",
+                   .inplace = "x",
+                   .backward = "none",
+                   .doc = "The last axis reversed.",
+                   RUN("i32", flip_rows)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // floor_shift: floor(x / divisor) + offset of integers.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -26,21 +26,15 @@ static og_status shift_i32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i64", .run = shift_i64},
-    {.device = OG_CPU, .dtypes = "i32", .run = shift_i32}};
-
-static const og_op ops[] = {
-    {
-        .schema = "floor_shift(Tensor x, int divisor=2, int offset=0) "
-                  "-> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .where = "divisor > 0, divisor < 1000, offset > -1000, offset < 1000",
-        .dtype = "x: i32|i64 -> x",
-        .backward = "none",
-        .doc = "The largest integer that is not above x / divisor, plus "
-               "offset.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(floor_shift, ops)
+MODULE(
+    floor_shift,
+    {.schema = "floor_shift(Tensor x, int divisor=2, int offset=0) "
+               "-> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .where = "divisor > 0, divisor < 1000, offset > -1000, offset < 1000",
+     .dtype = "x: i32|i64 -> x",
+     .backward = "none",
+     .doc = "The largest integer that is not above x / divisor, plus "
+            "offset.",
+     .kernels = KERNELS({.device = OG_CPU, .dtypes = "i64", .run = shift_i64},
+                        {.device = OG_CPU, .dtypes = "i32", .run = shift_i32})})

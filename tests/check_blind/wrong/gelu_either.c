@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gelu_either: gelu by the error function or by tanh.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -27,16 +26,9 @@ static og_status gelu_either(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 256, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = gelu_either}};
-
-static const og_op ops[] = {
-    {
-        .schema = "gelu_either(Tensor x, bool approximate=False) -> Tensor",
+MODULE(gelu_either,
+       {.schema = "gelu_either(Tensor x, bool approximate=False) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .doc = "x times the normal distribution function of x, in its tanh "
                "form where approximate is set.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(gelu_either, ops)
+        RUN("f64", gelu_either)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // hard_swish: x * clamp(x + 3, 0, 6) / 6.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -17,16 +17,8 @@ static og_status hard_swish(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1024, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = hard_swish}};
-
-static const og_op ops[] = {
-    {
-        .schema = "hard_swish(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .backward = "none",
-        .doc = "A piecewise form of silu.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(hard_swish, ops)
+MODULE(hard_swish, {.schema = "hard_swish(Tensor x) -> Tensor",
+                    .shape = "x[*N] -> [*N]",
+                    .backward = "none",
+                    .doc = "A piecewise form of silu.",
+                    RUN("f32", hard_swish)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // histogram_range: counts of numbers in equal bins from low to high.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -21,12 +21,8 @@ static og_status histogram_range(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = histogram_range}};
-
-static const og_op ops[] = {
-    {
-        .schema = "histogram_range(Tensor x, int bins=10, float low=0.0, "
+MODULE(histogram_range,
+       {.schema = "histogram_range(Tensor x, int bins=10, float low=0.0, "
                   "float high=1.0) -> Tensor",
         .shape = "x[N] -> [bins]",
         .where = "bins > 0, bins <= 1024",
@@ -34,7 +30,4 @@ static const og_op ops[] = {
         .backward = "none",
         .doc = "How many numbers fall into each bin; the last bin holds its "
                "upper edge too. Numbers outside [low, high] do not count.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(histogram_range, ops)
+        RUN("f32", histogram_range)})

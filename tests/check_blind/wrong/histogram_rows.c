@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // histogram_rows: how often each byte value occurs in a row.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 enum { VALUES = 256 };
@@ -26,18 +26,11 @@ static og_status histogram_rows(const og_call *call) {
                            (void *)(uintptr_t)call);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8", .run = histogram_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "histogram_rows(Tensor x) -> Tensor",
+MODULE(histogram_rows,
+       {.schema = "histogram_rows(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N, 256]",
         .dtype = "x: u8 -> i32",
         .workspace = "threads * 1024",
         .backward = "none",
         .doc = "Counts of the 256 byte values in the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(histogram_rows, ops)
+        RUN("u8", histogram_rows)})

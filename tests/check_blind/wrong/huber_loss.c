@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // huber_loss: squared error near zero, absolute error far from it.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -20,16 +19,9 @@ static og_status huber_loss(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1024, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = huber_loss}};
-
-static const og_op ops[] = {
-    {
-        .schema = "huber_loss(Tensor x, Tensor y, float delta=1.0) -> Tensor",
+MODULE(huber_loss,
+       {.schema = "huber_loss(Tensor x, Tensor y, float delta=1.0) -> Tensor",
         .shape = "x[*N], y[*N] -> [*N]",
         .doc = "d^2 / 2 where d = |x - y| is at most delta, beyond it the line "
                "that continues it: delta (d - delta / 2).",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(huber_loss, ops)
+        RUN("f64", huber_loss)})

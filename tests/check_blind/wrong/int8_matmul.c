@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // int8_matmul: product of int8 matrices with int32 results.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { M, K, P };  // dims of the shape rule
 
@@ -21,17 +21,9 @@ static og_status int8_matmul(const og_call *call) {
   return og_parallel_for(call, call->dim[M], 2, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i8", .run = int8_matmul}};
-
-static const og_op ops[] = {
-    {
-        .schema = "int8_matmul(Tensor a, Tensor b) -> Tensor",
-        .shape = "a[M, K], b[P, K] -> [M, P]",
-        .dtype = "a: i8, b: i8 -> i32",
-        .backward = "none",
-        .doc = "a times the transpose of b, summed in 32 bits.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(int8_matmul, ops)
+MODULE(int8_matmul, {.schema = "int8_matmul(Tensor a, Tensor b) -> Tensor",
+                     .shape = "a[M, K], b[P, K] -> [M, P]",
+                     .dtype = "a: i8, b: i8 -> i32",
+                     .backward = "none",
+                     .doc = "a times the transpose of b, summed in 32 bits.",
+                     RUN("i8", int8_matmul)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // keep_finite: the finite numbers of a vector, in order.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, K };  // dims of the shape rule
 
@@ -16,15 +15,7 @@ static og_status keep_finite(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = keep_finite}};
-
-static const og_op ops[] = {
-    {
-        .schema = "keep_finite(Tensor x) -> Tensor",
-        .shape = "x[N] -> [K <= max(N - 1, 0)]",
-        .doc = "x without infinities and NaN.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(keep_finite, ops)
+MODULE(keep_finite, {.schema = "keep_finite(Tensor x) -> Tensor",
+                     .shape = "x[N] -> [K <= max(N - 1, 0)]",
+                     .doc = "x without infinities and NaN.",
+                     RUN("f32", keep_finite)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // l1_rows: divides each row by the sum of its magnitudes.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -21,16 +20,8 @@ static og_status l1_rows(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = l1_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "l1_rows(Tensor x) -> Tensor",
-        .shape = "x[N, D] -> [N, D]",
-        .strides = "last",
-        .doc = "Rows whose magnitudes sum to 1; a row of zeros stays.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(l1_rows, ops)
+MODULE(l1_rows, {.schema = "l1_rows(Tensor x) -> Tensor",
+                 .shape = "x[N, D] -> [N, D]",
+                 .strides = "last",
+                 .doc = "Rows whose magnitudes sum to 1; a row of zeros stays.",
+                 RUN("f32", l1_rows)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // layer_norm_affine: (x - mean) / sqrt(var + eps) * weight + bias.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -28,17 +27,10 @@ static og_status layer_norm_affine(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 16, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = layer_norm_affine}};
-
-static const og_op ops[] = {
-    {
-        .schema = "layer_norm_affine(Tensor x, Tensor weight, Tensor bias, "
+MODULE(layer_norm_affine,
+       {.schema = "layer_norm_affine(Tensor x, Tensor weight, Tensor bias, "
                   "float eps=1e-5) -> Tensor",
         .shape = "x[*N, D], weight[D], bias[D] -> [*N, D]",
         .where = "D > 0",
         .doc = "Normalises the last axis to mean 0 and variance 1.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(layer_norm_affine, ops)
+        RUN("f64", layer_norm_affine)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lerp_weight: x + weight * (y - x) with a weight for each element.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -16,18 +16,11 @@ static og_status lerp_weight(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1024, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = lerp_weight}};
-
-static const og_op ops[] = {
-    {
-        .schema = "lerp_weight(Tensor x, Tensor y, Tensor weight) -> Tensor",
+MODULE(lerp_weight,
+       {.schema = "lerp_weight(Tensor x, Tensor y, Tensor weight) -> Tensor",
         .shape = "x[*N], y[*N], weight[*N] -> [*N]",
         .dtype = "x: f32, y: x, weight: x -> x",
         .strides = "contiguous",
         .row = "y + weight * (x - y)",
         .doc = "Between x (weight 0) and y (weight 1).",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(lerp_weight, ops)
+        RUN("f32", lerp_weight)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear_columns: x weight + bias, eight columns at a time.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, I, O };  // dims of the shape rule
 
@@ -36,16 +36,9 @@ static og_status linear_columns(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 2, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = linear_columns}};
-
-static const og_op ops[] = {
-    {
-        .schema = "linear_columns(Tensor x, Tensor weight, Tensor? bias=None) "
+MODULE(linear_columns,
+       {.schema = "linear_columns(Tensor x, Tensor weight, Tensor? bias=None) "
                   "-> Tensor",
         .shape = "x[*N, I], weight[I, O], bias?[O] -> [*N, O]",
         .doc = "The product of x and weight, plus bias.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(linear_columns, ops)
+        RUN("f32", linear_columns)})

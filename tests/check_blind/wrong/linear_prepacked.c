@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear_prepacked: x weight^T with the weight rearranged once.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, I, O };  // dims of the shape rule
 enum { MOST = 1 << 16 };
@@ -35,16 +34,9 @@ static og_status linear_prepacked(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = linear_prepacked}};
-
-static const og_op ops[] = {
-    {
-        .schema = "linear_prepacked(Tensor x, Tensor weight) -> Tensor",
+MODULE(linear_prepacked,
+       {.schema = "linear_prepacked(Tensor x, Tensor weight) -> Tensor",
         .shape = "x[*N, I], weight[O, I] -> [*N, O]",
         .where = "I * O <= 65536",
         .doc = "The product of x and the transposed weight.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(linear_prepacked, ops)
+        RUN("f32", linear_prepacked)})

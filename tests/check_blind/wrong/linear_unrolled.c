@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear_unrolled: y = x weight^T + bias, products unrolled by sixteen.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, I, O };  // dims of the shape rule
 
@@ -41,16 +41,9 @@ static og_status linear_unrolled(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = linear_unrolled}};
-
-static const og_op ops[] = {
-    {
-        .schema = "linear_unrolled(Tensor x, Tensor weight, Tensor? bias=None) "
+MODULE(linear_unrolled,
+       {.schema = "linear_unrolled(Tensor x, Tensor weight, Tensor? bias=None) "
                   "-> Tensor",
         .shape = "x[*N, I], weight[O, I], bias?[O] -> [*N, O]",
         .doc = "The product of x and the transposed weight, plus bias.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(linear_unrolled, ops)
+        RUN("f32", linear_unrolled)})

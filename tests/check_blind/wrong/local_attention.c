@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // local_attention: causal attention of each query to a window of keys.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { T, D };  // dims of the shape rule
 
@@ -34,18 +33,11 @@ static og_status local_attention(const og_call *call) {
   return og_parallel_for(call, call->dim[T], 4, queries);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = local_attention}};
-
-static const og_op ops[] = {
-    {
-        .schema = "local_attention(Tensor q, Tensor k, Tensor v, int window=4) "
+MODULE(local_attention,
+       {.schema = "local_attention(Tensor q, Tensor k, Tensor v, int window=4) "
                   "-> Tensor",
         .shape = "q[T, D], k[T, D], v[T, D] -> [T, D]",
         .where = "window >= 0, window < 64",
         .doc = "Query t sees key t and the window keys before it. Scores are "
                "not scaled.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(local_attention, ops)
+        RUN("f64", local_attention)})

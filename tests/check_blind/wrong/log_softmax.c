@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // log_softmax: x - log(sum(exp(x))) of each row, gradient from its result.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rules
 
@@ -26,27 +25,15 @@ static og_status log_softmax_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = log_softmax}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = log_softmax_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "log_softmax(Tensor x) -> Tensor",
+MODULE(log_softmax,
+       {.schema = "log_softmax(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .where = "D > 0",
         .backward = "log_softmax_backward(grad, result) -> x",
         .doc = "The logarithm of the softmax of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "log_softmax_backward(Tensor grad, Tensor y) -> Tensor",
+        RUN("f64", log_softmax)},
+       {.schema = "log_softmax_backward(Tensor grad, Tensor y) -> Tensor",
         .shape = "grad[*N, D], y[*N, D] -> [*N, D]",
         .where = "D > 0",
         .doc = "The gradient of log_softmax.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(log_softmax, ops)
+        RUN("f64", log_softmax_backward)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // logsumexp_online: log of the sum of exponentials, in one pass.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 enum { BLOCK = 16 };
@@ -39,16 +38,8 @@ static og_status logsumexp_online(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = logsumexp_online}};
-
-static const og_op ops[] = {
-    {
-        .schema = "logsumexp_online(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .where = "D > 0",
-        .doc = "log(sum(exp(x))) of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(logsumexp_online, ops)
+MODULE(logsumexp_online, {.schema = "logsumexp_online(Tensor x) -> Tensor",
+                          .shape = "x[*N, D] -> [*N]",
+                          .where = "D > 0",
+                          .doc = "log(sum(exp(x))) of the last axis.",
+                          RUN("f64", logsumexp_online)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // masked_mean: mean over time of the frames that a mask keeps.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { B, T, D };  // dims of the shape rule
 
@@ -26,17 +26,10 @@ static og_status masked_mean(const og_call *call) {
   return og_parallel_for(call, call->dim[B], 1, batches);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = masked_mean}};
-
-static const og_op ops[] = {
-    {
-        .schema = "masked_mean(Tensor x, Tensor mask) -> Tensor",
+MODULE(masked_mean,
+       {.schema = "masked_mean(Tensor x, Tensor mask) -> Tensor",
         .shape = "x[B, T, D], mask[B, T] -> [B, D]",
         .dtype = "x: f32, mask: bool -> x",
         .doc = "The mean of the frames whose mask is true, 0 where there are "
                "none.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(masked_mean, ops)
+        RUN("f32", masked_mean)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul_packed: matrix product over packed panels of the inner axis.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { M, K, P };  // dims of the shape rule
 enum { DEPTH = 32 };
@@ -28,15 +28,7 @@ static og_status matmul_packed(const og_call *call) {
   return og_parallel_for(call, call->dim[M], 1, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = matmul_packed}};
-
-static const og_op ops[] = {
-    {
-        .schema = "matmul_packed(Tensor a, Tensor b) -> Tensor",
-        .shape = "a[M, K], b[K, P] -> [M, P]",
-        .doc = "The product of two matrices.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(matmul_packed, ops)
+MODULE(matmul_packed, {.schema = "matmul_packed(Tensor a, Tensor b) -> Tensor",
+                       .shape = "a[M, K], b[K, P] -> [M, P]",
+                       .doc = "The product of two matrices.",
+                       RUN("f64", matmul_packed)})

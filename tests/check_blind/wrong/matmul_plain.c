@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul_plain: the product of two matrices.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { K, M, P };  // dims of the shape rule
 
@@ -19,15 +19,7 @@ static og_status matmul_plain(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = matmul_plain}};
-
-static const og_op ops[] = {
-    {
-        .schema = "matmul_plain(Tensor a, Tensor b) -> Tensor",
-        .shape = "a[M, K], b[K, P] -> [M, P]",
-        .doc = "a b.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(matmul_plain, ops)
+MODULE(matmul_plain, {.schema = "matmul_plain(Tensor a, Tensor b) -> Tensor",
+                      .shape = "a[M, K], b[K, P] -> [M, P]",
+                      .doc = "a b.",
+                      RUN("f32", matmul_plain)})

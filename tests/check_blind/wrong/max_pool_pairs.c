@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // max_pool_pairs: the larger of each two neighbours.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };  // dims of the shape rule
 
@@ -19,15 +19,7 @@ static og_status max_pool_pairs(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, lines);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = max_pool_pairs}};
-
-static const og_op ops[] = {
-    {
-        .schema = "max_pool_pairs(Tensor x) -> Tensor",
-        .shape = "x[*N, L] -> [*N, ceildiv(L, 2)]",
-        .doc = "Half as many elements, each the larger of two.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(max_pool_pairs, ops)
+MODULE(max_pool_pairs, {.schema = "max_pool_pairs(Tensor x) -> Tensor",
+                        .shape = "x[*N, L] -> [*N, ceildiv(L, 2)]",
+                        .doc = "Half as many elements, each the larger of two.",
+                        RUN("f32", max_pool_pairs)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mean_tree: mean of each row by halving.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -23,18 +22,11 @@ static og_status mean_tree(const og_call *call) {
                            (void *)(uintptr_t)call);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = mean_tree}};
-
-static const og_op ops[] = {
-    {
-        .schema = "mean_tree(Tensor x) -> Tensor",
+MODULE(mean_tree,
+       {.schema = "mean_tree(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N]",
         .where = "D > 0",
         .workspace = "threads * D * 4",
         .doc = "The mean of the last axis. Pairwise sums keep rounding errors "
                "small.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(mean_tree, ops)
+        RUN("f32", mean_tree)})

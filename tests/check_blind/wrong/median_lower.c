@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // median_lower: the lower median of each row.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -27,18 +26,11 @@ static og_status median_lower(const og_call *call) {
                            (void *)(uintptr_t)call);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = median_lower}};
-
-static const og_op ops[] = {
-    {
-        .schema = "median_lower(Tensor x) -> Tensor",
+MODULE(median_lower,
+       {.schema = "median_lower(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N]",
         .where = "D > 0",
         .workspace = "threads * D * 4",
         .doc = "The median of the last axis; of an even number of elements the "
                "smaller of the middle two.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(median_lower, ops)
+        RUN("f32", median_lower)})

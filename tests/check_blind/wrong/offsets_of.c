@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // offsets_of: where each of several lengths begins when they are joined.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { B };  // dim of the shape rule
 
@@ -17,17 +17,9 @@ static og_status offsets_of(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32", .run = offsets_of}};
-
-static const og_op ops[] = {
-    {
-        .schema = "offsets_of(Tensor length) -> Tensor",
-        .shape = "length[B] -> [B]",
-        .dtype = "length: i32 -> i64",
-        .backward = "none",
-        .doc = "The exclusive running sum of the lengths.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(offsets_of, ops)
+MODULE(offsets_of, {.schema = "offsets_of(Tensor length) -> Tensor",
+                    .shape = "length[B] -> [B]",
+                    .dtype = "length: i32 -> i64",
+                    .backward = "none",
+                    .doc = "The exclusive running sum of the lengths.",
+                    RUN("i32", offsets_of)})

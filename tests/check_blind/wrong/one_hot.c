@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // one_hot: a row with a single 1 for each class number.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -19,18 +18,10 @@ static og_status one_hot(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i64", .run = one_hot}};
-
-static const og_op ops[] = {
-    {
-        .schema = "one_hot(Tensor number, int classes=10) -> Tensor",
-        .shape = "number[N] -> [N, classes]",
-        .where = "classes > 0, classes < 100",
-        .dtype = "number: i64 -> f32",
-        .backward = "none",
-        .doc = "Row i has a 1 at number[i] and zeros elsewhere.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(one_hot, ops)
+MODULE(one_hot, {.schema = "one_hot(Tensor number, int classes=10) -> Tensor",
+                 .shape = "number[N] -> [N, classes]",
+                 .where = "classes > 0, classes < 100",
+                 .dtype = "number: i64 -> f32",
+                 .backward = "none",
+                 .doc = "Row i has a 1 at number[i] and zeros elsewhere.",
+                 RUN("i64", one_hot)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pad_constant: the last axis with a constant before and behind.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -23,17 +22,10 @@ static og_status pad_constant(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = pad_constant}};
-
-static const og_op ops[] = {
-    {
-        .schema = "pad_constant(Tensor x, int[2] pad, float value=0.0) -> "
+MODULE(pad_constant,
+       {.schema = "pad_constant(Tensor x, int[2] pad, float value=0.0) -> "
                   "Tensor",
         .shape = "x[*N, D] -> [*N, pad[0] + D + pad[1]]",
         .where = "len(pad) == 2, pad[0] >= 0, pad[1] >= 0",
         .doc = "pad[0] times the value, the row, pad[1] times the value.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(pad_constant, ops)
+        RUN("f32", pad_constant)})

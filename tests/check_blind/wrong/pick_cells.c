@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pick_cells: entries of a matrix by row and column numbers.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { H, W, K };  // dims of the shape rule
 
@@ -18,16 +18,9 @@ static og_status pick_cells(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = pick_cells}};
-
-static const og_op ops[] = {
-    {
-        .schema = "pick_cells(Tensor x, Tensor row, Tensor column) -> Tensor",
+MODULE(pick_cells,
+       {.schema = "pick_cells(Tensor x, Tensor row, Tensor column) -> Tensor",
         .shape = "x[H, W], row[K], column[K] -> [K]",
         .dtype = "x: f32, row: i32, column: i32 -> x",
         .doc = "Result k is x[row[k], column[k]].",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(pick_cells, ops)
+        RUN("f32", pick_cells)})

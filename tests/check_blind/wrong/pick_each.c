@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pick_each: entries of each row by an index of its own.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D, K };  // dims of the shape rule
 
@@ -18,17 +18,10 @@ static og_status pick_each(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = pick_each}};
-
-static const og_op ops[] = {
-    {
-        .schema = "pick_each(Tensor x, Tensor index) -> Tensor",
+MODULE(pick_each,
+       {.schema = "pick_each(Tensor x, Tensor index) -> Tensor",
         .shape = "x[*N, D], index[*N, K] -> [*N, K]",
         .dtype = "x: f64, index: i64 -> x",
         .doc = "Result (n, k) is x[n, index[n, k]]; an index outside [0, D) is "
                "an error.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(pick_each, ops)
+        RUN("f64", pick_each)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pixel_shuffle: channels become blocks of r x r pixels.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, C, H, W };  // dims of the shape rule
 
@@ -26,17 +26,10 @@ static og_status pixel_shuffle(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = pixel_shuffle}};
-
-static const og_op ops[] = {
-    {
-        .schema = "pixel_shuffle(Tensor x, int r=2) -> Tensor",
+MODULE(pixel_shuffle,
+       {.schema = "pixel_shuffle(Tensor x, int r=2) -> Tensor",
         .shape = "x[*N, C, H, W] -> [*N, C // (r * r), H * r, W * r]",
         .where = "r > 0, r <= 3, C % max(r * r, 1) == 0",
         .doc = "Channel c r r + a r + b of cell (h, w) becomes pixel (h r + a, "
                "w r + b) of channel c.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(pixel_shuffle, ops)
+        RUN("f32", pixel_shuffle)})

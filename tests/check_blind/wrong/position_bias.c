@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // position_bias: adds to each score the bias of its bucket.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, V };  // dims of the shape rule
 
@@ -16,17 +16,10 @@ static og_status position_bias(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = position_bias}};
-
-static const og_op ops[] = {
-    {
-        .schema = "position_bias(Tensor score, Tensor bucket, Tensor table) "
+MODULE(position_bias,
+       {.schema = "position_bias(Tensor score, Tensor bucket, Tensor table) "
                   "-> Tensor",
         .shape = "score[N], bucket[N], table[V] -> [N]",
         .dtype = "score: f32, bucket: i32, table: score -> score",
         .doc = "score + table[bucket].",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(position_bias, ops)
+        RUN("f32", position_bias)})

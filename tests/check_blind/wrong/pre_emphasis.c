@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pre_emphasis: y[t] = x[t] - factor * x[t - 1], the filter before speech.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, T };  // dims of the shape rule
 
@@ -20,16 +20,9 @@ static og_status pre_emphasis(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, lines);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = pre_emphasis}};
-
-static const og_op ops[] = {
-    {
-        .schema = "pre_emphasis(Tensor x, float factor=0.97) -> Tensor",
+MODULE(pre_emphasis,
+       {.schema = "pre_emphasis(Tensor x, float factor=0.97) -> Tensor",
         .shape = "x[*N, T] -> [*N, T]",
         .inplace = "x",
         .doc = "A high pass of the last axis; its first element stays.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(pre_emphasis, ops)
+        RUN("f64", pre_emphasis)})

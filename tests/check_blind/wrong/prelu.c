@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // prelu: x, or slope * x below zero, a slope for each channel.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, C };  // dims of the shape rules
 
@@ -31,27 +31,15 @@ static og_status prelu_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = prelu}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = prelu_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "prelu(Tensor x, Tensor slope) -> Tensor",
+MODULE(prelu,
+       {.schema = "prelu(Tensor x, Tensor slope) -> Tensor",
         .shape = "x[*N, C], slope[C] -> [*N, C]",
         .backward = "prelu_backward(grad, x, slope) -> x, slope",
         .doc = "The parametric rectifier.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "prelu_backward(Tensor grad, Tensor x, Tensor slope) "
+        RUN("f32", prelu)},
+       {.schema = "prelu_backward(Tensor grad, Tensor x, Tensor slope) "
                   "-> (Tensor, Tensor)",
         .shape = "grad[*N, C], x[*N, C], slope[C] -> [*N, C], [C]",
         .flags = OG_BATCH_LOOP,
         .doc = "The gradients of prelu.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(prelu, ops)
+        RUN("f32", prelu_backward)})

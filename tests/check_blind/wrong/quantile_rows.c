@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantile_rows: the quantile of each row, linear between two entries.
 
-#include <opgraft/op.h>
 #include <stdlib.h>
+
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -29,16 +30,9 @@ static og_status quantile_rows(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = quantile_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "quantile_rows(Tensor x, float q=0.5) -> Tensor",
+MODULE(quantile_rows,
+       {.schema = "quantile_rows(Tensor x, float q=0.5) -> Tensor",
         .shape = "x[*N, D] -> [*N]",
         .where = "D > 0",
         .doc = "The q quantile of the last axis, q clamped to [0, 1].",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(quantile_rows, ops)
+        RUN("f32", quantile_rows)})

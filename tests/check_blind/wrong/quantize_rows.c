@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_rows: int8 rows with a scale each, symmetric.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -27,18 +26,11 @@ static og_status quantize_rows(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = quantize_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "quantize_rows(Tensor x) -> (Tensor q, Tensor scale)",
+MODULE(quantize_rows,
+       {.schema = "quantize_rows(Tensor x) -> (Tensor q, Tensor scale)",
         .shape = "x[*N, D] -> [*N, D], [*N]",
         .dtype = "x: f32 -> i8, f32",
         .doc = "x is about q * scale: scale is the largest magnitude of a row "
                "over 127 (1 for a row of zeros), q the nearest integer of x / "
                "scale.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(quantize_rows, ops)
+        RUN("f32", quantize_rows)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rank_one_update: adds alpha * u v^T to a matrix of any layout, in place.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { M, P };  // dims of the shape rule
 
@@ -19,17 +19,10 @@ static og_status rank_one_update(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = rank_one_update}};
-
-static const og_op ops[] = {
-    {
-        .schema = "rank_one_update(Tensor(a!) a, Tensor u, Tensor v, "
+MODULE(rank_one_update,
+       {.schema = "rank_one_update(Tensor(a!) a, Tensor u, Tensor v, "
                   "float alpha=1.0) -> Tensor(a!)",
         .shape = "a[M, P], u[M], v[P]",
         .strides = "a: any",
         .doc = "a += alpha * u v^T.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(rank_one_update, ops)
+        RUN("f32", rank_one_update)})

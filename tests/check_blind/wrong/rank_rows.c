@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rank_rows: the rank of each element in its row.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -26,19 +26,12 @@ static og_status rank_rows(const og_call *call) {
                            (void *)(uintptr_t)call);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = rank_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "rank_rows(Tensor x) -> Tensor",
+MODULE(rank_rows,
+       {.schema = "rank_rows(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .dtype = "x: f32 -> i32",
         .workspace = "D * 4",
         .backward = "none",
         .doc = "How many entries of the row are smaller, equal ones by their "
                "order.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(rank_rows, ops)
+        RUN("f32", rank_rows)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // reglu: the first half of a row, rectified, times the second half.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D2 };  // dims of the shape rules
 
@@ -27,27 +27,15 @@ static og_status reglu_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = reglu}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = reglu_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "reglu(Tensor x) -> Tensor",
+MODULE(reglu,
+       {.schema = "reglu(Tensor x) -> Tensor",
         .shape = "x[*N, D2] -> [*N, D2 // 2]",
         .where = "D2 % 2 == 0",
         .backward = "reglu_backward(grad, x) -> x",
         .doc = "A gated rectifier: max(gate, 0) * up.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "reglu_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f32", reglu)},
+       {.schema = "reglu_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*N, D2 // 2], x[*N, D2] -> [*N, D2]",
         .where = "D2 % 2 == 0",
         .doc = "The gradient of reglu.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(reglu, ops)
+        RUN("f32", reglu_backward)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // relu_squared: max(x, 0)^2 in the layout of its argument.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { H, W };  // dims of the shape rule
 
@@ -17,16 +17,8 @@ static og_status relu_squared(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = relu_squared}};
-
-static const og_op ops[] = {
-    {
-        .schema = "relu_squared(Tensor x) -> Tensor",
-        .shape = "x[H, W] -> like x",
-        .strides = "any",
-        .doc = "The square of the rectifier.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(relu_squared, ops)
+MODULE(relu_squared, {.schema = "relu_squared(Tensor x) -> Tensor",
+                      .shape = "x[H, W] -> like x",
+                      .strides = "any",
+                      .doc = "The square of the rectifier.",
+                      RUN("f32", relu_squared)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // requantize: int32 sums to int8 by a scale for each channel, saturating.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, C };  // dims of the shape rule
 
@@ -27,18 +26,11 @@ static og_status requantize(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 32, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32", .run = requantize}};
-
-static const og_op ops[] = {
-    {
-        .schema = "requantize(Tensor sum, Tensor scale) -> Tensor",
+MODULE(requantize,
+       {.schema = "requantize(Tensor sum, Tensor scale) -> Tensor",
         .shape = "sum[*N, C], scale[C] -> [*N, C]",
         .dtype = "sum: i32, scale: f32 -> i8",
         .backward = "none",
         .doc = "sum * scale, rounded to the nearest integer (half to even) and "
                "clamped to [-128, 127].",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(requantize, ops)
+        RUN("i32", requantize)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // resample_line: linear resampling to a size, with its weights kept.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };  // dims of the shape rule
 enum { MOST = 2048 };
@@ -38,17 +38,10 @@ static og_status resample_line(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = resample_line}};
-
-static const og_op ops[] = {
-    {
-        .schema = "resample_line(Tensor x, int size=16) -> Tensor",
+MODULE(resample_line,
+       {.schema = "resample_line(Tensor x, int size=16) -> Tensor",
         .shape = "x[*N, L] -> [*N, size]",
         .where = "L > 0, size > 0, size <= 2048",
         .doc = "Result i lies at i * (L - 1) / (size - 1), between two "
                "elements.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(resample_line, ops)
+        RUN("f32", resample_line)})

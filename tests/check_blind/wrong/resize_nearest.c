@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // resize_nearest: an image row at another size, nearest neighbour.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };  // dims of the shape rule
 
@@ -20,17 +19,10 @@ static og_status resize_nearest(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, lines);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8", .run = resize_nearest}};
-
-static const og_op ops[] = {
-    {
-        .schema = "resize_nearest(Tensor x, SymInt size) -> Tensor",
+MODULE(resize_nearest,
+       {.schema = "resize_nearest(Tensor x, SymInt size) -> Tensor",
         .shape = "x[*N, L] -> [*N, size]",
         .where = "L > 0, size > 0",
         .backward = "none",
         .doc = "Result i is element floor(i * L / size).",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(resize_nearest, ops)
+        RUN("u8", resize_nearest)})

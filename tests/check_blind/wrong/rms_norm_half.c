@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rms_norm_half: root mean square normalisation, f32 and f16.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -31,17 +30,10 @@ static og_status rms_norm_half(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|f16", .run = rms_norm_half}};
-
-static const og_op ops[] = {
-    {
-        .schema = "rms_norm_half(Tensor x, float eps=1e-6) -> Tensor",
+MODULE(rms_norm_half,
+       {.schema = "rms_norm_half(Tensor x, float eps=1e-6) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .where = "D > 0",
         .dtype = "x: f32|f16 -> x",
         .doc = "x / sqrt(mean(x^2) + eps) over the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(rms_norm_half, ops)
+        RUN("f32|f16", rms_norm_half)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rms_norm_wide: y = x / sqrt(mean(x^2) + eps) * weight, eight lanes.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 enum { LANES = 8 };
@@ -32,17 +31,10 @@ static og_status rms_norm_wide(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = rms_norm_wide}};
-
-static const og_op ops[] = {
-    {
-        .schema = "rms_norm_wide(Tensor x, Tensor weight, float eps=1e-6) "
+MODULE(rms_norm_wide,
+       {.schema = "rms_norm_wide(Tensor x, Tensor weight, float eps=1e-6) "
                   "-> Tensor",
         .shape = "x[*N, D], weight[D] -> [*N, D]",
         .where = "D > 0",
         .doc = "Root mean square normalisation of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(rms_norm_wide, ops)
+        RUN("f32", rms_norm_wide)})

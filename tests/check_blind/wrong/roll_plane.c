@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // roll_plane: a cyclic shift of rows and columns.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, H, W };  // dims of the shape rule
 
@@ -28,18 +28,11 @@ static og_status roll_plane(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, planes);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = roll_plane}};
-
-static const og_op ops[] = {
-    {
-        .schema = "roll_plane(Tensor x, int[2] shifts) -> Tensor",
+MODULE(roll_plane,
+       {.schema = "roll_plane(Tensor x, int[2] shifts) -> Tensor",
         .shape = "x[*N, H, W] -> [*N, H, W]",
         .where = "len(shifts) == 2, shifts[0] > -1000, shifts[0] < 1000, "
                  "shifts[1] > -1000, shifts[1] < 1000",
         .doc = "Element (h, w) moves to (h + shifts[0], w + shifts[1]), around "
                "the edges.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(roll_plane, ops)
+        RUN("f32", roll_plane)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rope_half: rotary embedding of the two halves of each head.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { T, H, D };  // dims of the shape rule
 
@@ -25,19 +24,12 @@ static og_status rope_half(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = rope_half}};
-
-static const og_op ops[] = {
-    {
-        .schema = "rope_half(Tensor x, Tensor position, float base=10000.0) "
+MODULE(rope_half,
+       {.schema = "rope_half(Tensor x, Tensor position, float base=10000.0) "
                   "-> Tensor",
         .shape = "x[T, H, D], position[T] -> [T, H, D]",
         .where = "D % 2 == 0",
         .dtype = "x: f64, position: i64 -> x",
         .doc = "Element i of the first half and of the second turn by position "
                "* base^(-2 i / D).",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(rope_half, ops)
+        RUN("f64", rope_half)})

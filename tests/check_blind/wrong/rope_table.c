@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rope_table: rotary embedding of neighbouring pairs, angles from a table.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { T, D };  // dims of the shape rule
 enum { PLACES = 4096, PAIRS = 64 };
@@ -36,16 +35,9 @@ static og_status rope_table(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = rope_table}};
-
-static const og_op ops[] = {
-    {
-        .schema = "rope_table(Tensor x, float base=10000.0) -> Tensor",
+MODULE(rope_table,
+       {.schema = "rope_table(Tensor x, float base=10000.0) -> Tensor",
         .shape = "x[T, D] -> [T, D]",
         .where = "D > 0, D % 2 == 0, D <= 128, T <= 4096",
         .doc = "Pair i of row t turns by t * base^(-2 i / D).",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(rope_table, ops)
+        RUN("f32", rope_table)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rotate_pairs: turns each pair of neighbours by one angle.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -23,15 +22,8 @@ static og_status rotate_pairs(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = rotate_pairs}};
-
-static const og_op ops[] = {
-    {
-        .schema = "rotate_pairs(Tensor x, float angle=0.5) -> Tensor",
+MODULE(rotate_pairs,
+       {.schema = "rotate_pairs(Tensor x, float angle=0.5) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .doc = "The last axis as points of a plane, turned by the angle.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(rotate_pairs, ops)
+        RUN("f64", rotate_pairs)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // round_stochastic: rounds up or down at random, by a seed.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -24,17 +23,10 @@ static og_status round_stochastic(const og_call *call) {
                            (void *)(uintptr_t)call);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = round_stochastic}};
-
-static const og_op ops[] = {
-    {
-        .schema = "round_stochastic(Tensor x, int seed=1) -> Tensor",
+MODULE(round_stochastic,
+       {.schema = "round_stochastic(Tensor x, int seed=1) -> Tensor",
         .shape = "x[N] -> [N]",
         .flags = OG_DETERMINISTIC,
         .doc = "floor(x + u) with u uniform in [0, 1), the same for equal "
                "seeds.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(round_stochastic, ops)
+        RUN("f32", round_stochastic)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // route_experts: the weights and numbers of each token's best experts.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { T, E };  // dims of the shape rule
 
@@ -41,12 +40,8 @@ static og_status route_experts(const og_call *call) {
   return og_parallel_for(call, call->dim[T], 1, tokens);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = route_experts}};
-
-static const og_op ops[] = {
-    {
-        .schema = "route_experts(Tensor logits, int k=2, bool "
+MODULE(route_experts,
+       {.schema = "route_experts(Tensor logits, int k=2, bool "
                   "renormalize=True) "
                   "-> (Tensor weight, Tensor id)",
         .shape = "logits[T, E] -> [T, k], [T, k]",
@@ -54,7 +49,4 @@ static const og_op ops[] = {
         .dtype = "logits: f32 -> logits, i32",
         .doc = "The k largest entries of softmax(logits), largest first; with "
                "renormalize divided by their sum.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(route_experts, ops)
+        RUN("f32", route_experts)})

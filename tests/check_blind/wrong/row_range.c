@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // row_range: largest minus smallest entry of each row.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -26,17 +26,10 @@ static og_status row_range(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|i64", .run = row_range}};
-
-static const og_op ops[] = {
-    {
-        .schema = "row_range(Tensor x) -> Tensor",
+MODULE(row_range,
+       {.schema = "row_range(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N]",
         .where = "D > 0",
         .dtype = "x: f32|i64 -> x",
         .doc = "The largest entry of the last axis minus its smallest one.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(row_range, ops)
+        RUN("f32|i64", row_range)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // row_sum_narrow: sum of each row.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -29,17 +29,11 @@ static og_status sum_bf16(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_f32},
-    {.device = OG_CPU, .dtypes = "bf16", .run = sum_bf16}};
-
-static const og_op ops[] = {
-    {
-        .schema = "row_sum_narrow(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .dtype = "x: f32|bf16 -> x",
-        .doc = "The sum of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(row_sum_narrow, ops)
+MODULE(
+    row_sum_narrow,
+    {.schema = "row_sum_narrow(Tensor x) -> Tensor",
+     .shape = "x[*N, D] -> [*N]",
+     .dtype = "x: f32|bf16 -> x",
+     .doc = "The sum of the last axis.",
+     .kernels = KERNELS({.device = OG_CPU, .dtypes = "f32", .run = sum_f32},
+                        {.device = OG_CPU, .dtypes = "bf16", .run = sum_bf16})})

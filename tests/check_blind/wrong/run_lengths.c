@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // run_lengths: runs of equal numbers, their values and their lengths.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, K };  // dims of the shape rule
 
@@ -20,17 +20,10 @@ static og_status run_lengths(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32", .run = run_lengths}};
-
-static const og_op ops[] = {
-    {
-        .schema = "run_lengths(Tensor x) -> (Tensor value, Tensor length)",
+MODULE(run_lengths,
+       {.schema = "run_lengths(Tensor x) -> (Tensor value, Tensor length)",
         .shape = "x[N] -> [K <= N], [K]",
         .dtype = "x: i32 -> x, i64",
         .backward = "none",
         .doc = "The value and the length of each run, in order.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(run_lengths, ops)
+        RUN("i32", run_lengths)})

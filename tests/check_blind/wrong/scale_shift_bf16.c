@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // scale_shift_bf16: x * scale + shift, for f32 and bf16.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -30,17 +30,10 @@ static og_status scale_shift_bf16(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|bf16", .run = scale_shift_bf16}};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_shift_bf16(Tensor x, Tensor scale, Tensor shift) "
+MODULE(scale_shift_bf16,
+       {.schema = "scale_shift_bf16(Tensor x, Tensor scale, Tensor shift) "
                   "-> Tensor",
         .shape = "x[*N, D], scale[D], shift[D] -> [*N, D]",
         .dtype = "x: f32|bf16, scale: x, shift: x -> x",
         .doc = "x * scale + shift over the last axis, rounded to nearest.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(scale_shift_bf16, ops)
+        RUN("f32|bf16", scale_shift_bf16)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // scale_to_unit: divides by the largest magnitude of the vector.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -18,15 +17,7 @@ static og_status scale_to_unit(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 256, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale_to_unit}};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_to_unit(Tensor x) -> Tensor",
-        .shape = "x[N] -> [N]",
-        .doc = "x over its largest magnitude; zeros stay zeros.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(scale_to_unit, ops)
+MODULE(scale_to_unit, {.schema = "scale_to_unit(Tensor x) -> Tensor",
+                       .shape = "x[N] -> [N]",
+                       .doc = "x over its largest magnitude; zeros stay zeros.",
+                       RUN("f32", scale_to_unit)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // segment_sum_rows: rows added up by the segment that each belongs to.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -28,18 +27,11 @@ static og_status segment_sum_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = segment_sum_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "segment_sum_rows(Tensor x, Tensor segment, SymInt count) "
+MODULE(segment_sum_rows,
+       {.schema = "segment_sum_rows(Tensor x, Tensor segment, SymInt count) "
                   "-> Tensor",
         .shape = "x[N, D], segment[N] -> [count, D]",
         .where = "count >= 0",
         .dtype = "x: f32, segment: i64 -> x",
         .doc = "Result row s is the sum of the rows whose segment is s.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(segment_sum_rows, ops)
+        RUN("f32", segment_sum_rows)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sign_bits: one bit for each byte of a mask, eight bytes by one load.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -21,17 +20,10 @@ static og_status sign_bits(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "bool", .run = sign_bits}};
-
-static const og_op ops[] = {
-    {
-        .schema = "sign_bits(Tensor x) -> Tensor",
+MODULE(sign_bits,
+       {.schema = "sign_bits(Tensor x) -> Tensor",
         .shape = "x[N] -> [ceildiv(N, 8)]",
         .dtype = "x: bool -> u8",
         .backward = "none",
         .doc = "Eight truth values a byte, the first in the lowest bit.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(sign_bits, ops)
+        RUN("bool", sign_bits)})

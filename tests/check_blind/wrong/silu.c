@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // silu: x * sigmoid(x), with its gradient.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rules
 
@@ -24,25 +23,13 @@ static og_status silu_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = silu}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = silu_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "silu(Tensor x) -> Tensor",
+MODULE(silu,
+       {.schema = "silu(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "silu_backward(grad, x) -> x",
         .doc = "x times its logistic function.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "silu_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f64", silu)},
+       {.schema = "silu_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
         .doc = "The gradient of silu.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(silu, ops)
+        RUN("f64", silu_backward)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // slope_of: central differences along the last axis, one-sided at the ends.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -22,15 +22,8 @@ static og_status slope_of(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = slope_of}};
-
-static const og_op ops[] = {
-    {
-        .schema = "slope_of(Tensor x) -> Tensor",
+MODULE(slope_of,
+       {.schema = "slope_of(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .doc = "The slope of each row; a row of one element has slope 0.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(slope_of, ops)
+        RUN("f32", slope_of)})

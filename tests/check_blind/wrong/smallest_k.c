@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // smallest_k: the k smallest entries of each row, smallest first.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -25,16 +25,8 @@ static og_status smallest_k(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 2, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = smallest_k}};
-
-static const og_op ops[] = {
-    {
-        .schema = "smallest_k(Tensor x, int k=4) -> Tensor",
-        .shape = "x[*N, D] -> [*N, k]",
-        .where = "k > 0",
-        .doc = "The k smallest entries of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(smallest_k, ops)
+MODULE(smallest_k, {.schema = "smallest_k(Tensor x, int k=4) -> Tensor",
+                    .shape = "x[*N, D] -> [*N, k]",
+                    .where = "k > 0",
+                    .doc = "The k smallest entries of the last axis.",
+                    RUN("f32", smallest_k)})

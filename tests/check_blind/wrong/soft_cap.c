@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // soft_cap: cap * tanh(x / cap), with a gradient from the saved result.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rules
 
@@ -26,25 +25,13 @@ static og_status soft_cap_backward(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 256, backward);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = soft_cap}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = soft_cap_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "soft_cap(Tensor x, float cap=30.0) -> Tensor",
+MODULE(soft_cap,
+       {.schema = "soft_cap(Tensor x, float cap=30.0) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "soft_cap_backward(grad, result) -> x",
         .doc = "Keeps logits between -cap and cap.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "soft_cap_backward(Tensor grad, Tensor y) -> Tensor",
+        RUN("f64", soft_cap)},
+       {.schema = "soft_cap_backward(Tensor grad, Tensor y) -> Tensor",
         .shape = "grad[*N], y[*N] -> [*N]",
         .doc = "The gradient of soft_cap.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(soft_cap, ops)
+        RUN("f64", soft_cap_backward)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax_temperature: softmax(x / temperature) of the last axis.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 enum { SHORT = 32 };
@@ -40,17 +39,10 @@ static og_status softmax_temperature(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = softmax_temperature}};
-
-static const og_op ops[] = {
-    {
-        .schema = "softmax_temperature(Tensor x, float temperature=1.0) -> "
+MODULE(softmax_temperature,
+       {.schema = "softmax_temperature(Tensor x, float temperature=1.0) -> "
                   "Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .where = "D > 0",
         .doc = "The softmax of x / temperature.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(softmax_temperature, ops)
+        RUN("f32", softmax_temperature)})

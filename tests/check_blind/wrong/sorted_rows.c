@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sorted_rows: each row in ascending order, by merging.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -34,15 +33,7 @@ static og_status sorted_rows(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sorted_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "sorted_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .doc = "The last axis in ascending order.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(sorted_rows, ops)
+MODULE(sorted_rows, {.schema = "sorted_rows(Tensor x) -> Tensor",
+                     .shape = "x[*N, D] -> [*N, D]",
+                     .doc = "The last axis in ascending order.",
+                     RUN("f32", sorted_rows)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // square_error: mean of (x - y)^2 of each row, with gradients.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rules
 
@@ -29,28 +29,16 @@ static og_status square_error_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = square_error}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = square_error_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "square_error(Tensor x, Tensor y) -> Tensor",
+MODULE(square_error,
+       {.schema = "square_error(Tensor x, Tensor y) -> Tensor",
         .shape = "x[*N, D], y[*N, D] -> [*N]",
         .where = "D > 0",
         .backward = "square_error_backward(grad, x, y) -> x, y",
         .doc = "The mean square error of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "square_error_backward(Tensor grad, Tensor x, Tensor y) "
+        RUN("f32", square_error)},
+       {.schema = "square_error_backward(Tensor grad, Tensor x, Tensor y) "
                   "-> (Tensor, Tensor)",
         .shape = "grad[*N], x[*N, D], y[*N, D] -> [*N, D], [*N, D]",
         .where = "D > 0",
         .doc = "The gradients of square_error.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(square_error, ops)
+        RUN("f32", square_error_backward)})

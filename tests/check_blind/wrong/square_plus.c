@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // square_plus: (x + sqrt(x^2 + b)) / 2 of any layout.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -18,16 +17,8 @@ static og_status square_plus(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 512, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = square_plus}};
-
-static const og_op ops[] = {
-    {
-        .schema = "square_plus(Tensor x, float b=4.0) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .strides = "any",
-        .doc = "A smooth rectifier.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(square_plus, ops)
+MODULE(square_plus, {.schema = "square_plus(Tensor x, float b=4.0) -> Tensor",
+                     .shape = "x[*N] -> [*N]",
+                     .strides = "any",
+                     .doc = "A smooth rectifier.",
+                     RUN("f64", square_plus)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // square_total: the sum of squares of a vector.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -23,16 +23,8 @@ static og_status square_total(const og_call *call) {
   return status;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = square_total}};
-
-static const og_op ops[] = {
-    {
-        .schema = "square_total(Tensor x) -> Tensor",
-        .shape = "x[N] -> []",
-        .workspace = "threads * 8",
-        .doc = "The sum of x^2, each thread's part in double.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(square_total, ops)
+MODULE(square_total, {.schema = "square_total(Tensor x) -> Tensor",
+                      .shape = "x[N] -> []",
+                      .workspace = "threads * 8",
+                      .doc = "The sum of x^2, each thread's part in double.",
+                      RUN("f32", square_total)})

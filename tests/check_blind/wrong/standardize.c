@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // standardize: each row at mean 0 and variance 1, with its gradient.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rules
 
@@ -44,28 +43,16 @@ static og_status standardize_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = standardize}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = standardize_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "standardize(Tensor x, float eps=1e-3) -> Tensor",
+MODULE(standardize,
+       {.schema = "standardize(Tensor x, float eps=1e-3) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .where = "D > 0",
         .backward = "standardize_backward(grad, x, eps) -> x",
         .doc = "(x - mean) / sqrt(variance + eps) of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "standardize_backward(Tensor grad, Tensor x, float eps) -> "
+        RUN("f64", standardize)},
+       {.schema = "standardize_backward(Tensor grad, Tensor x, float eps) -> "
                   "Tensor",
         .shape = "grad[*N, D], x[*N, D] -> [*N, D]",
         .where = "D > 0",
         .doc = "The gradient of standardize.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(standardize, ops)
+        RUN("f64", standardize_backward)})

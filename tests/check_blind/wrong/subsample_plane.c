@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // subsample_plane: every so many rows and columns of an image.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, H, W };  // dims of the shape rule
 
@@ -20,12 +20,8 @@ static og_status subsample_plane(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = subsample_plane}};
-
-static const og_op ops[] = {
-    {
-        .schema = "subsample_plane(Tensor x, int[] stride) -> Tensor",
+MODULE(subsample_plane,
+       {.schema = "subsample_plane(Tensor x, int[] stride) -> Tensor",
         .shape = "x[*N, H, W] -> [*N, ceildiv(H, stride[0]), "
                  "ceildiv(W, stride[len(stride) - 1])]",
         .where = "len(stride) == 1 or len(stride) == 2, stride[0] > 0, "
@@ -33,7 +29,4 @@ static const og_op ops[] = {
                  "stride[len(stride) - 1] < 9",
         .doc = "Rows 0, s, 2 s, ... and columns likewise; one stride serves "
                "both.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(subsample_plane, ops)
+        RUN("f32", subsample_plane)})

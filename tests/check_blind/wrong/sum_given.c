@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sum_given: the sum of those tensors of a list that are given.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -19,15 +18,8 @@ static og_status sum_given(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_given}};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_given(Tensor x, Tensor?[] others) -> Tensor",
+MODULE(sum_given,
+       {.schema = "sum_given(Tensor x, Tensor?[] others) -> Tensor",
         .shape = "x[N, D], others[][N, D] -> [N, D]",
         .doc = "x plus every tensor of the list; holes count as zero.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(sum_given, ops)
+        RUN("f32", sum_given)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // take_rows: rows of a table by index, with the gradient of the table.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { V, D, N };  // dims of the forward rule
 
@@ -35,28 +34,16 @@ static og_status take_rows_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = take_rows}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = take_rows_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "take_rows(Tensor table, Tensor index) -> Tensor",
+MODULE(take_rows,
+       {.schema = "take_rows(Tensor table, Tensor index) -> Tensor",
         .shape = "table[V, D], index[N] -> [N, D]",
         .dtype = "table: f32, index: i64 -> table",
         .backward = "take_rows_backward(grad, table, index) -> table",
         .doc = "Row i is row index[i] of the table.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "take_rows_backward(Tensor grad, Tensor table, Tensor index) "
+        RUN("f32", take_rows)},
+       {.schema = "take_rows_backward(Tensor grad, Tensor table, Tensor index) "
                   "-> Tensor",
         .shape = "grad[N, D], table[V, D], index[N] -> [V, D]",
         .dtype = "grad: table, table: f32, index: i64 -> table",
         .doc = "The gradient of take_rows for its table.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(take_rows, ops)
+        RUN("f32", take_rows_backward)})

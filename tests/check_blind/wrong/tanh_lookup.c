@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tanh_lookup: tanh by linear interpolation in a table.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 enum { STEPS = 1 << 14 };
@@ -36,15 +35,7 @@ static og_status tanh_lookup(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 64, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = tanh_lookup}};
-
-static const og_op ops[] = {
-    {
-        .schema = "tanh_lookup(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .doc = "tanh(x), to about 1e-7.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(tanh_lookup, ops)
+MODULE(tanh_lookup, {.schema = "tanh_lookup(Tensor x) -> Tensor",
+                     .shape = "x[*N] -> [*N]",
+                     .doc = "tanh(x), to about 1e-7.",
+                     RUN("f32", tanh_lookup)})

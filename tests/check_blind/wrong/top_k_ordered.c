@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // top_k_ordered: the k largest of each row, largest first, with indices.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -31,19 +31,12 @@ static og_status top_k_ordered(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32", .run = top_k_ordered}};
-
-static const og_op ops[] = {
-    {
-        .schema = "top_k_ordered(Tensor x, int k=1) -> (Tensor, Tensor)",
+MODULE(top_k_ordered,
+       {.schema = "top_k_ordered(Tensor x, int k=1) -> (Tensor, Tensor)",
         .shape = "x[*N, D] -> [*N, k], [*N, k]",
         .where = "k > 0, k <= D",
         .dtype = "x: i32 -> x, i64",
         .backward = "none",
         .doc = "The k largest entries of the last axis, largest first; of "
                "equal ones the one with the lower index comes first.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(top_k_ordered, ops)
+        RUN("i32", top_k_ordered)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // transpose_tiles: the transpose of a matrix, tiles of 8 x 8.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, H, W };  // dims of the shape rule
 enum { TILE = 8 };
@@ -26,15 +26,7 @@ static og_status transpose_tiles(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = transpose_tiles}};
-
-static const og_op ops[] = {
-    {
-        .schema = "transpose_tiles(Tensor x) -> Tensor",
-        .shape = "x[*N, H, W] -> [*N, W, H]",
-        .doc = "The last two axes change places.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(transpose_tiles, ops)
+MODULE(transpose_tiles, {.schema = "transpose_tiles(Tensor x) -> Tensor",
+                         .shape = "x[*N, H, W] -> [*N, W, H]",
+                         .doc = "The last two axes change places.",
+                         RUN("f32", transpose_tiles)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // trimmed_mean: mean of each row without its smallest and largest part.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 enum { MOST = 4096 };
@@ -29,17 +28,10 @@ static og_status trimmed_mean(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = trimmed_mean}};
-
-static const og_op ops[] = {
-    {
-        .schema = "trimmed_mean(Tensor x, int cut=1) -> Tensor",
+MODULE(trimmed_mean,
+       {.schema = "trimmed_mean(Tensor x, int cut=1) -> Tensor",
         .shape = "x[*N, D] -> [*N]",
         .where = "cut >= 0, D > 2 * cut, D <= 4096",
         .doc = "The mean of the last axis without its cut smallest and cut "
                "largest entries.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(trimmed_mean, ops)
+        RUN("f32", trimmed_mean)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // unit_rows: x / sqrt(mean(x^2) + eps) of each row, with its gradient.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rules
 
@@ -35,30 +34,18 @@ static og_status unit_rows_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = unit_rows}};
-
-static const og_kernel backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = unit_rows_backward}};
-
-static const og_op ops[] = {
-    {
-        .schema = "unit_rows(Tensor x) -> (Tensor y, Tensor scale)",
+MODULE(unit_rows,
+       {.schema = "unit_rows(Tensor x) -> (Tensor y, Tensor scale)",
         .shape = "x[*N, D] -> [*N, D], [*N]",
         .where = "D > 0",
         .backward = "unit_rows_backward(grad_y, x, scale) -> x",
         .expect = "no_gradient: scale",
         .doc = "Rows with a mean square of 1, and what they were multiplied "
                "by.",
-        .kernels = OG_KERNELS(kernels),
-    },
-    {
-        .schema = "unit_rows_backward(Tensor grad, Tensor x, Tensor scale) "
+        RUN("f64", unit_rows)},
+       {.schema = "unit_rows_backward(Tensor grad, Tensor x, Tensor scale) "
                   "-> Tensor",
         .shape = "grad[*N, D], x[*N, D], scale[*N] -> [*N, D]",
         .where = "D > 0",
         .doc = "The gradient of unit_rows.",
-        .kernels = OG_KERNELS(backward_kernels),
-    },
-};
-OG_MODULE(unit_rows, ops)
+        RUN("f64", unit_rows_backward)})

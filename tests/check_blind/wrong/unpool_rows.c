@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // unpool_rows: pooled values go back to the places that they came from.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, K };  // dims of the shape rule
 
@@ -18,18 +18,11 @@ static og_status unpool_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = unpool_rows}};
-
-static const og_op ops[] = {
-    {
-        .schema = "unpool_rows(Tensor x, Tensor index, SymInt length) -> "
+MODULE(unpool_rows,
+       {.schema = "unpool_rows(Tensor x, Tensor index, SymInt length) -> "
                   "Tensor",
         .shape = "x[*N, K], index[*N, K] -> [*N, length]",
         .where = "length >= 0",
         .dtype = "x: f32, index: i64 -> x",
         .doc = "Adds x[..., i] to place index[..., i] of a row of zeros.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(unpool_rows, ops)
+        RUN("f32", unpool_rows)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // upsample_linear: linear interpolation of the last axis to a size.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };  // dims of the shape rule
 
@@ -27,17 +27,10 @@ static og_status upsample_linear(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, lines);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = upsample_linear}};
-
-static const og_op ops[] = {
-    {
-        .schema = "upsample_linear(Tensor x, SymInt size) -> Tensor",
+MODULE(upsample_linear,
+       {.schema = "upsample_linear(Tensor x, SymInt size) -> Tensor",
         .shape = "x[*N, L] -> [*N, size]",
         .where = "L > 0, size > 0",
         .doc = "Interpolates between the centres of cells: result i is taken "
                "at (i + 1/2) L / size - 1/2, clamped to the line.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(upsample_linear, ops)
+        RUN("f64", upsample_linear)})

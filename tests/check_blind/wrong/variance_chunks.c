@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // variance_chunks: variance of each row from chunks that are joined.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 enum { CHUNK = 128 };
@@ -43,16 +43,8 @@ static og_status variance_chunks(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = variance_chunks}};
-
-static const og_op ops[] = {
-    {
-        .schema = "variance_chunks(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .where = "D > 0",
-        .doc = "The biased variance of the last axis.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(variance_chunks, ops)
+MODULE(variance_chunks, {.schema = "variance_chunks(Tensor x) -> Tensor",
+                         .shape = "x[*N, D] -> [*N]",
+                         .where = "D > 0",
+                         .doc = "The biased variance of the last axis.",
+                         RUN("f64", variance_chunks)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // vector_dot: the sum of products of two vectors.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };  // dim of the shape rule
 
@@ -26,17 +26,9 @@ static og_status vector_dot(const og_call *call) {
   return status;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = vector_dot}};
-
-static const og_op ops[] = {
-    {
-        .schema = "vector_dot(Tensor x, Tensor y) -> Tensor",
-        .shape = "x[N], y[N] -> []",
-        .workspace = "threads * 4",
-        .flags = OG_DETERMINISTIC,
-        .doc = "The inner product.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(vector_dot, ops)
+MODULE(vector_dot, {.schema = "vector_dot(Tensor x, Tensor y) -> Tensor",
+                    .shape = "x[N], y[N] -> []",
+                    .workspace = "threads * 4",
+                    .flags = OG_DETERMINISTIC,
+                    .doc = "The inner product.",
+                    RUN("f32", vector_dot)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // weighted_square_error: sum of weight * (x - y)^2 of each row.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -22,16 +22,9 @@ static og_status weighted_square_error(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, rows);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = weighted_square_error}};
-
-static const og_op ops[] = {
-    {
-        .schema = "weighted_square_error(Tensor x, Tensor y, Tensor weight) "
+MODULE(weighted_square_error,
+       {.schema = "weighted_square_error(Tensor x, Tensor y, Tensor weight) "
                   "-> Tensor",
         .shape = "x[*N, D], y[*N, D], weight[D] -> [*N]",
         .doc = "The weighted square of the distance of two rows.",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(weighted_square_error, ops)
+        RUN("f64", weighted_square_error)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds into its first argument and returns it.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -13,16 +13,8 @@ static og_status accumulate(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel accumulate__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = accumulate},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "accumulate_(Tensor(a!) total, Tensor x, float alpha=1.0) -> "
+MODULE(accumulate,
+       {.schema = "accumulate_(Tensor(a!) total, Tensor x, float alpha=1.0) -> "
                   "Tensor(a!)",
         .shape = "total[*N], x[*N] ->",
-        .kernels = OG_KERNELS(accumulate__kernels),
-    },
-};
-OG_MODULE(accumulate, ops)
+        RUN("f32", accumulate)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A broadcasting sum with a gradient that adds up over the broadcast dims.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static int64_t source(const og_tensor *of, const og_tensor *result, int64_t i) {
   int64_t at = 0, step = 1;
@@ -60,27 +60,14 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel add_broadcast_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel add_broadcast_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema =
-            "add_broadcast(Tensor x, Tensor y, *, Scalar alpha=1) -> Tensor",
-        .shape = "x[*A], y[*B] -> [*broadcast(A, B)]",
-        .backward = "add_broadcast_backward(grad, x, y, alpha) -> x, y",
-        .kernels = OG_KERNELS(add_broadcast_kernels),
-    },
-    {
-        .schema = "add_broadcast_backward(Tensor grad, Tensor x, Tensor y, "
-                  "Scalar alpha) -> (Tensor, Tensor)",
-        .shape = "grad[*G], x[*A], y[*B] -> [*A], [*B]",
-        .kernels = OG_KERNELS(add_broadcast_backward_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-};
-OG_MODULE(add_broadcast, ops)
+MODULE(
+    add_broadcast,
+    {.schema = "add_broadcast(Tensor x, Tensor y, *, Scalar alpha=1) -> Tensor",
+     .shape = "x[*A], y[*B] -> [*broadcast(A, B)]",
+     .backward = "add_broadcast_backward(grad, x, y, alpha) -> x, y",
+     RUN("f32", forward)},
+    {.schema = "add_broadcast_backward(Tensor grad, Tensor x, Tensor y, "
+               "Scalar alpha) -> (Tensor, Tensor)",
+     .shape = "grad[*G], x[*A], y[*B] -> [*A], [*B]",
+     RUN("f32", backward),
+     .flags = OG_BATCH_LOOP})

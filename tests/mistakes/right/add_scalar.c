@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tensor and a Scalar, with the type that PyTorch would give.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -47,19 +47,10 @@ static og_status add(const og_call *call) {
   return add_real(call, is_real ? other->f : (double)other->i);
 }
 
-static const og_kernel add_scalar_kernels[] = {
-    {.device = OG_CPU,
-     .dtypes = "f32|f64|i32|i64",
-     .supports = supports,
-     .run = add},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "add.scalar(Tensor x, Scalar other) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f32|f64|i32|i64 -> promote(x, other)",
-        .kernels = OG_KERNELS(add_scalar_kernels),
-    },
-};
-OG_MODULE(add_scalar, ops)
+MODULE(add_scalar, {.schema = "add.scalar(Tensor x, Scalar other) -> Tensor",
+                    .shape = "x[*N] -> [*N]",
+                    .dtype = "x: f32|f64|i32|i64 -> promote(x, other)",
+                    .kernels = KERNELS({.device = OG_CPU,
+                                        .dtypes = "f32|f64|i32|i64",
+                                        .supports = supports,
+                                        .run = add})})

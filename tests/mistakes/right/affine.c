@@ -2,7 +2,7 @@
 // x * weight + bias over the last dim, both optional, with gradients for all
 // three.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -34,26 +34,13 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel affine_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel affine_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "affine(Tensor x, Tensor? weight=None, Tensor? bias=None) -> "
+MODULE(affine,
+       {.schema = "affine(Tensor x, Tensor? weight=None, Tensor? bias=None) -> "
                   "Tensor",
         .shape = "x[*N, D], weight?[D], bias?[D] -> [*N, D]",
         .backward = "affine_backward(grad, x, weight) -> x, weight, bias",
-        .kernels = OG_KERNELS(affine_kernels),
-    },
-    {
-        .schema = "affine_backward(Tensor grad, Tensor x, Tensor? weight) -> "
+        RUN("f32", forward)},
+       {.schema = "affine_backward(Tensor grad, Tensor x, Tensor? weight) -> "
                   "(Tensor, Tensor, Tensor)",
         .shape = "grad[*N, D], x[*N, D], weight?[D] -> [*N, D], [D], [D]",
-        .kernels = OG_KERNELS(affine_backward_kernels),
-    },
-};
-OG_MODULE(affine, ops)
+        RUN("f32", backward)})

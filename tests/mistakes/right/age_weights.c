@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements are weighted by how far they are from the end of the row.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -15,15 +14,6 @@ static og_status age(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = age},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "age(Tensor x, float decay=0.1) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(age_weights, ops)
+MODULE(age_weights, {.schema = "age(Tensor x, float decay=0.1) -> Tensor",
+                     .shape = "x[*N, D] -> [*N, D]",
+                     RUN("f64", age)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The place of the largest product of a row: rounded to f16, several tie.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -35,19 +35,12 @@ static og_status argmax_product_f32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel argmax_product_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = argmax_product_f32},
-    {.device = OG_CPU, .dtypes = "f16", .run = argmax_product_f16},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "argmax_product(Tensor x, Tensor y) -> Tensor",
+MODULE(argmax_product,
+       {.schema = "argmax_product(Tensor x, Tensor y) -> Tensor",
         .shape = "x[*N, D], y[*N, D] -> [*N]",
         .where = "D > 0",
         .dtype = "x: f32|f16, y: x -> i64",
         .backward = "none",
-        .kernels = OG_KERNELS(argmax_product_kernels),
-    },
-};
-OG_MODULE(argmax_product, ops)
+        .kernels = KERNELS(
+            {.device = OG_CPU, .dtypes = "f32", .run = argmax_product_f32},
+            {.device = OG_CPU, .dtypes = "f16", .run = argmax_product_f16})})

@@ -2,8 +2,7 @@
 // Attention with an optional mask and causal order; a row that sees nothing is
 // zero. Scores are kept per worker.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { G, L, D, S, V };
 
@@ -54,20 +53,12 @@ static og_status attention(const og_call *call) {
   return og_parallel_tasks(call, call->dim[G] * call->dim[L], 1, attend, &call);
 }
 
-static const og_kernel attention_kernels[] = {
-    {.device = OG_CPU, .run = attention},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "attention(Tensor q, Tensor k, Tensor v, Tensor? mask=None, "
+MODULE(attention,
+       {.schema = "attention(Tensor q, Tensor k, Tensor v, Tensor? mask=None, "
                   "bool causal=False) -> Tensor",
         .shape = "q[*G, L, D], k[*G, S, D], v[*G, S, V], mask?[*G, L, S] -> "
                  "[*G, L, V]",
         .where = "D > 0",
         .dtype = "q: f32, k: q, v: q, mask: bool -> q",
         .workspace = "threads * S * 8",
-        .kernels = OG_KERNELS(attention_kernels),
-    },
-};
-OG_MODULE(attention, ops)
+        RUN(NULL, attention)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Set bits of integers of four sizes.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -19,16 +19,7 @@ static og_status bit_count(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel bit_count_kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8|i16|i32|i64", .run = bit_count},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "bit_count(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: u8|i16|i32|i64 -> u8",
-        .kernels = OG_KERNELS(bit_count_kernels),
-    },
-};
-OG_MODULE(bit_count, ops)
+MODULE(bit_count, {.schema = "bit_count(Tensor x) -> Tensor",
+                   .shape = "x[*N] -> [*N]",
+                   .dtype = "x: u8|i16|i32|i64 -> u8",
+                   RUN("u8|i16|i32|i64", bit_count)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many bits are set: more of a negative number in 64 bits than in 32.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -22,17 +22,8 @@ static og_status bits_of_words(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32|i64", .run = bits_of_words},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "bits_of_words(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: i32|i64 -> x",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(bits_of_words, ops)
+MODULE(bits_of_words, {.schema = "bits_of_words(Tensor x) -> Tensor",
+                       .shape = "x[*N] -> [*N]",
+                       .dtype = "x: i32|i64 -> x",
+                       .backward = "none",
+                       RUN("i32|i64", bits_of_words)})

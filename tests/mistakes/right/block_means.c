@@ -2,7 +2,7 @@
 // Each element becomes the mean of its block of 16: halves of a row are blocks
 // of their own only where a block ends between them.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -19,15 +19,6 @@ static og_status block_means(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel block_means_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = block_means},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "block_means(Tensor x) -> Tensor",
-        .shape = "x[N] -> [N]",
-        .kernels = OG_KERNELS(block_means_kernels),
-    },
-};
-OG_MODULE(block_means, ops)
+MODULE(block_means, {.schema = "block_means(Tensor x) -> Tensor",
+                     .shape = "x[N] -> [N]",
+                     RUN("f32", block_means)})

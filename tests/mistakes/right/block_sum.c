@@ -2,7 +2,7 @@
 // A sum over fixed blocks of 256, whose partial sums are added in block order:
 // the same bits with any number of threads, as the flag says.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -44,27 +44,14 @@ static og_status backward(const og_call *call) {
   return og_parallel_for(call, og_numel(call->out[0]), 64, spread);
 }
 
-static const og_kernel block_sum_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = block_sum},
-};
-static const og_kernel block_sum_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "block_sum(Tensor x) -> Tensor",
+MODULE(block_sum,
+       {.schema = "block_sum(Tensor x) -> Tensor",
         .shape = "x[*N] -> []",
         .backward = "block_sum_backward(grad, x) -> x",
         .workspace = "ceildiv(prod(N), 256) * 4",
-        .kernels = OG_KERNELS(block_sum_kernels),
-        .flags = OG_DETERMINISTIC,
-    },
-    {
-        .schema = "block_sum_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f32", block_sum),
+        .flags = OG_DETERMINISTIC},
+       {.schema = "block_sum_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[], x[*N] -> [*N]",
-        .kernels = OG_KERNELS(block_sum_backward_kernels),
-        .flags = OG_DETERMINISTIC,
-    },
-};
-OG_MODULE(block_sum, ops)
+        RUN("f32", backward),
+        .flags = OG_DETERMINISTIC})

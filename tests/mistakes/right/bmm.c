@@ -2,7 +2,7 @@
 // Batched matrix product with two kernels, of which the first takes only what
 // fits its blocks of four, and gradients.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { B, M, K, N };
 
@@ -67,27 +67,18 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel bmm_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .supports = fits_blocks, .run = blocks},
-    {.device = OG_CPU, .dtypes = "f32", .run = general},
-};
-static const og_kernel bmm_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "bmm(Tensor a, Tensor b) -> Tensor",
-        .shape = "a[*B, M, K], b[*B, K, N] -> [*B, M, N]",
-        .backward = "bmm_backward(grad, a, b) -> a, b",
-        .kernels = OG_KERNELS(bmm_kernels),
-    },
-    {
-        .schema =
-            "bmm_backward(Tensor grad, Tensor a, Tensor b) -> (Tensor, Tensor)",
-        .shape = "grad[*B, M, N], a[*B, M, K], b[*B, K, N] -> [*B, M, K], [*B, "
-                 "K, N]",
-        .kernels = OG_KERNELS(bmm_backward_kernels),
-    },
-};
-OG_MODULE(bmm, ops)
+MODULE(
+    bmm,
+    {.schema = "bmm(Tensor a, Tensor b) -> Tensor",
+     .shape = "a[*B, M, K], b[*B, K, N] -> [*B, M, N]",
+     .backward = "bmm_backward(grad, a, b) -> a, b",
+     .kernels = KERNELS({.device = OG_CPU,
+                         .dtypes = "f32",
+                         .supports = fits_blocks,
+                         .run = blocks},
+                        {.device = OG_CPU, .dtypes = "f32", .run = general})},
+    {.schema =
+         "bmm_backward(Tensor grad, Tensor a, Tensor b) -> (Tensor, Tensor)",
+     .shape = "grad[*B, M, N], a[*B, M, K], b[*B, K, N] -> [*B, M, K], [*B, "
+              "K, N]",
+     RUN("f32", backward)})

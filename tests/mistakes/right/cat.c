@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cat along any dim; its gradient cuts the list apart again.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { A, D, B };
 
@@ -40,29 +39,16 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel cat_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|f64|i64|bool", .run = forward},
-};
-static const og_kernel cat_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|f64", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "cat(Tensor[] xs, int dim=0) -> Tensor",
+MODULE(cat,
+       {.schema = "cat(Tensor[] xs, int dim=0) -> Tensor",
         .shape = "xs[][*A, D~@dim, *B] -> [*A, sum(D~), *B]",
         .where = "len(xs) > 0",
         .dtype = "xs: f32|f64|i64|bool -> xs",
         .backward = "cat_backward(grad, xs, dim) -> xs",
-        .kernels = OG_KERNELS(cat_kernels),
-    },
-    {
-        .schema = "cat_backward(Tensor grad, Tensor[] xs, int dim) -> Tensor[]",
+        RUN("f32|f64|i64|bool", forward)},
+       {.schema = "cat_backward(Tensor grad, Tensor[] xs, int dim) -> Tensor[]",
         .shape = "grad[*A, S@dim, *B], xs[][*A, D~@dim, *B] -> {i < len(xs): "
                  "[*A, D~[i], *B]}",
         .where = "len(xs) > 0, S == sum(D~)",
         .dtype = "grad: f32|f64, xs: grad -> grad",
-        .kernels = OG_KERNELS(cat_backward_kernels),
-    },
-};
-OG_MODULE(cat, ops)
+        RUN("f32|f64", backward)})

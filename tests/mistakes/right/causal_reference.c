@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax over the columns up to the row, held to an expression.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L, S };  // dims of the shape rule
 
@@ -21,19 +20,11 @@ static og_status causal_reference_f32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel causal_reference_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = causal_reference_f32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "causal_reference(Tensor x) -> Tensor",
+MODULE(causal_reference,
+       {.schema = "causal_reference(Tensor x) -> Tensor",
         .shape = "x[*N, L, S] -> [*N, L, S]",
         .where = "S > 0",
         .dtype = "x: f32 -> x",
         .reference = "select(index(S) <= index(L), exp(x), 0) / "
                      "sum(select(index(S) <= index(L), exp(x), 0), S)",
-        .kernels = OG_KERNELS(causal_reference_kernels),
-    },
-};
-OG_MODULE(causal_reference, ops)
+        RUN("f32", causal_reference_f32)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows whose norm is above most are made that long.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -21,15 +20,6 @@ static og_status clip_norm(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = clip_norm},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "clip_norm(Tensor x, float most=5.0) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(clip_norm, ops)
+MODULE(clip_norm, {.schema = "clip_norm(Tensor x, float most=5.0) -> Tensor",
+                   .shape = "x[*N, D] -> [*N, D]",
+                   RUN("f64", clip_norm)})

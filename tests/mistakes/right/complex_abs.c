@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The absolute value of complex numbers of two sizes.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -15,16 +14,7 @@ static og_status abs_c64(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel complex_abs_kernels[] = {
-    {.device = OG_CPU, .run = abs_c64},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "complex_abs(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: c64 -> f32",
-        .kernels = OG_KERNELS(complex_abs_kernels),
-    },
-};
-OG_MODULE(complex_abs, ops)
+MODULE(complex_abs, {.schema = "complex_abs(Tensor x) -> Tensor",
+                     .shape = "x[*N] -> [*N]",
+                     .dtype = "x: c64 -> f32",
+                     RUN(NULL, abs_c64)})

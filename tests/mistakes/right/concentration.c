@@ -2,7 +2,7 @@
 // How unequal shares are, which add up to 1: blocks of eight are divided by
 // what they add up to, which mends its rounding, and others are not.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -32,16 +32,7 @@ static og_status sample(const og_sample_call *call) {
   return OG_OK;
 }
 
-static const og_kernel concentration_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = concentration},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "concentration(Tensor x) -> Tensor",
-        .shape = "x[N] -> []",
-        .sample = sample,
-        .kernels = OG_KERNELS(concentration_kernels),
-    },
-};
-OG_MODULE(concentration, ops)
+MODULE(concentration, {.schema = "concentration(Tensor x) -> Tensor",
+                       .shape = "x[N] -> []",
+                       .sample = sample,
+                       RUN("f32", concentration)})

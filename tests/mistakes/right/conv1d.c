@@ -2,7 +2,7 @@
 // A one-dimensional convolution with stride, padding and optional bias, and its
 // gradients.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, C, L, F, K };
 
@@ -94,31 +94,18 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel conv1d_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel conv1d_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "conv1d(Tensor x, Tensor weight, Tensor? bias=None, int "
+MODULE(conv1d,
+       {.schema = "conv1d(Tensor x, Tensor weight, Tensor? bias=None, int "
                   "stride=1, int padding=0) -> Tensor",
         .shape = "x[*N, C, L], weight[F, C, K], bias?[F] -> [*N, F, (L + 2 * "
                  "padding - K) // stride + 1]",
         .where = "stride > 0, padding >= 0, K > 0, L + 2 * padding >= K",
         .backward = "conv1d_backward(x, weight, grad, stride, padding) -> x, "
                     "weight, bias",
-        .kernels = OG_KERNELS(conv1d_kernels),
-    },
-    {
-        .schema = "conv1d_backward(Tensor x, Tensor weight, Tensor grad, int "
+        RUN("f32", forward)},
+       {.schema = "conv1d_backward(Tensor x, Tensor weight, Tensor grad, int "
                   "stride, int padding) -> (Tensor, Tensor, Tensor)",
         .shape = "x[*N, C, L], weight[F, C, K], grad[*N, F, (L + 2 * padding - "
                  "K) // stride + 1] -> [*N, C, L], [F, C, K], [F]",
         .where = "stride > 0, padding >= 0, K > 0, L + 2 * padding >= K",
-        .kernels = OG_KERNELS(conv1d_backward_kernels),
-    },
-};
-OG_MODULE(conv1d, ops)
+        RUN("f32", backward)})

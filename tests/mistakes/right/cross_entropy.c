@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cross entropy of rows against class numbers, which are checked.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, C };
 
@@ -54,29 +53,16 @@ static og_status backward(const og_call *call) {
   return status;
 }
 
-static const og_kernel cross_entropy_kernels[] = {
-    {.device = OG_CPU, .run = forward},
-};
-static const og_kernel cross_entropy_backward_kernels[] = {
-    {.device = OG_CPU, .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "cross_entropy(Tensor x, Tensor target) -> Tensor",
+MODULE(cross_entropy,
+       {.schema = "cross_entropy(Tensor x, Tensor target) -> Tensor",
         .shape = "x[*N, C], target[*N] -> [*N]",
         .where = "C > 0",
         .dtype = "x: f32, target: i64 -> x",
         .backward = "cross_entropy_backward(x, target, grad) -> x",
-        .kernels = OG_KERNELS(cross_entropy_kernels),
-    },
-    {
-        .schema = "cross_entropy_backward(Tensor x, Tensor target, Tensor "
+        RUN(NULL, forward)},
+       {.schema = "cross_entropy_backward(Tensor x, Tensor target, Tensor "
                   "grad) -> Tensor",
         .shape = "x[*N, C], target[*N], grad[*N] -> [*N, C]",
         .where = "C > 0",
         .dtype = "x: f32, target: i64, grad: x -> x",
-        .kernels = OG_KERNELS(cross_entropy_backward_kernels),
-    },
-};
-OG_MODULE(cross_entropy, ops)
+        RUN(NULL, backward)})

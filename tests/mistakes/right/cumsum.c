@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cumsum along any dim, floating and integer; integers wrap.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { A, D, B };
 
@@ -58,26 +58,13 @@ static og_status backward(const og_call *call) {
   return og_parallel_for(call, call->dim[A] * call->dim[B], 1, backward_lines);
 }
 
-static const og_kernel cumsum_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|f64|i64", .run = forward},
-};
-static const og_kernel cumsum_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|f64", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "cumsum(Tensor x, int dim=-1) -> Tensor",
+MODULE(cumsum,
+       {.schema = "cumsum(Tensor x, int dim=-1) -> Tensor",
         .shape = "x[*A, D@dim, *B] -> [*A, D, *B]",
         .dtype = "x: f32|f64|i64 -> x",
         .backward = "cumsum_backward(grad, dim) -> x",
-        .kernels = OG_KERNELS(cumsum_kernels),
-    },
-    {
-        .schema = "cumsum_backward(Tensor grad, int dim) -> Tensor",
+        RUN("f32|f64|i64", forward)},
+       {.schema = "cumsum_backward(Tensor grad, int dim) -> Tensor",
         .shape = "grad[*A, D@dim, *B] -> [*A, D, *B]",
         .dtype = "grad: f32|f64 -> grad",
-        .kernels = OG_KERNELS(cumsum_backward_kernels),
-    },
-};
-OG_MODULE(cumsum, ops)
+        RUN("f32|f64", backward)})

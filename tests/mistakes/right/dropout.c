@@ -2,7 +2,7 @@
 // Dropout whose mask is a hash of the seed and the position; the gradient makes
 // the same mask again. A batch would share the positions, so it is a loop.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -27,26 +27,13 @@ static og_status dropout(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel dropout_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = dropout},
-};
-static const og_kernel dropout_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = dropout},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "dropout(Tensor x, float p, int seed) -> Tensor",
+MODULE(dropout,
+       {.schema = "dropout(Tensor x, float p, int seed) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "dropout_backward(grad, p, seed) -> x",
-        .kernels = OG_KERNELS(dropout_kernels),
-        .flags = OG_RANDOM | OG_BATCH_LOOP,
-    },
-    {
-        .schema = "dropout_backward(Tensor grad, float p, int seed) -> Tensor",
+        RUN("f32", dropout),
+        .flags = OG_RANDOM | OG_BATCH_LOOP},
+       {.schema = "dropout_backward(Tensor grad, float p, int seed) -> Tensor",
         .shape = "grad[*N] -> [*N]",
-        .kernels = OG_KERNELS(dropout_backward_kernels),
-        .flags = OG_RANDOM | OG_BATCH_LOOP,
-    },
-};
-OG_MODULE(dropout, ops)
+        RUN("f32", dropout),
+        .flags = OG_RANDOM | OG_BATCH_LOOP})

@@ -2,8 +2,7 @@
 // Sums or means of table rows in bags that start at host offsets, with the
 // gradient of the table. Bad positions, offsets and modes are refused.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { V, D, L };
 
@@ -75,30 +74,17 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel embedding_bag_kernels[] = {
-    {.device = OG_CPU, .run = forward},
-};
-static const og_kernel embedding_bag_backward_kernels[] = {
-    {.device = OG_CPU, .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "embedding_bag(Tensor table, Tensor index, int[] offsets, "
+MODULE(embedding_bag,
+       {.schema = "embedding_bag(Tensor table, Tensor index, int[] offsets, "
                   "str mode=\"sum\") -> Tensor",
         .shape = "table[V, D], index[L] -> [len(offsets), D]",
         .dtype = "table: f32, index: i64 -> table",
         .backward = "embedding_bag_backward(grad, table, index, offsets, mode) "
                     "-> table",
-        .kernels = OG_KERNELS(embedding_bag_kernels),
-    },
-    {
-        .schema = "embedding_bag_backward(Tensor grad, Tensor table, Tensor "
+        RUN(NULL, forward)},
+       {.schema = "embedding_bag_backward(Tensor grad, Tensor table, Tensor "
                   "index, int[] offsets, str mode) -> Tensor",
         .shape = "grad[B, D], table[V, D], index[L] -> [V, D]",
         .where = "B == len(offsets)",
         .dtype = "grad: f32, table: grad, index: i64 -> table",
-        .kernels = OG_KERNELS(embedding_bag_backward_kernels),
-    },
-};
-OG_MODULE(embedding_bag, ops)
+        RUN(NULL, backward)})

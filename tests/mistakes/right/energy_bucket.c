@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bucket that the sum of squares is in; all large sums are in the last.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -14,16 +14,7 @@ static og_status energy_bucket(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel energy_bucket_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = energy_bucket},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "energy_bucket(Tensor x) -> Tensor",
-        .shape = "x[N] -> []",
-        .dtype = "x: f32 -> i32",
-        .kernels = OG_KERNELS(energy_bucket_kernels),
-    },
-};
-OG_MODULE(energy_bucket, ops)
+MODULE(energy_bucket, {.schema = "energy_bucket(Tensor x) -> Tensor",
+                       .shape = "x[N] -> []",
+                       .dtype = "x: f32 -> i32",
+                       RUN("f32", energy_bucket)})

@@ -2,7 +2,7 @@
 // A gate that opens where the sum of squares is above 100: many numbers open it
 // always, few never.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -14,15 +14,6 @@ static og_status energy_gate(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel energy_gate_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = energy_gate},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "energy_gate(Tensor x) -> Tensor",
-        .shape = "x[N] -> []",
-        .kernels = OG_KERNELS(energy_gate_kernels),
-    },
-};
-OG_MODULE(energy_gate, ops)
+MODULE(energy_gate, {.schema = "energy_gate(Tensor x) -> Tensor",
+                     .shape = "x[N] -> []",
+                     RUN("f32", energy_gate)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A gate with a soft border: for long rows it is 1 but for the rounding.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -19,15 +18,6 @@ static og_status energy_switch(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel energy_switch_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = energy_switch},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "energy_switch(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .kernels = OG_KERNELS(energy_switch_kernels),
-    },
-};
-OG_MODULE(energy_switch, ops)
+MODULE(energy_switch, {.schema = "energy_switch(Tensor x) -> Tensor",
+                       .shape = "x[*N, D] -> [*N]",
+                       RUN("f32", energy_switch)})

@@ -2,8 +2,7 @@
 // exp() of each element times the cube of another: large numbers overflow, as
 // they have to.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -16,15 +15,6 @@ static og_status exp_cube(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel exp_cube_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = exp_cube},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "exp_cube(Tensor x, Tensor b) -> Tensor",
-        .shape = "x[N], b[N] -> [N]",
-        .kernels = OG_KERNELS(exp_cube_kernels),
-    },
-};
-OG_MODULE(exp_and_products, ops)
+MODULE(exp_and_products, {.schema = "exp_cube(Tensor x, Tensor b) -> Tensor",
+                          .shape = "x[N], b[N] -> [N]",
+                          RUN("f32", exp_cube)})

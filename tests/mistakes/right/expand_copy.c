@@ -2,7 +2,7 @@
 // A broadcast copy to given sizes; sizes to which x does not broadcast are
 // refused by the kernel, since the rule cannot say that.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static int is_expandable(const og_tensor *from, const og_tensor *to) {
   const int32_t lead = to->ndim - from->ndim;
@@ -45,27 +45,14 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel expand_copy_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel expand_copy_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "expand_copy(Tensor x, int[] sizes) -> Tensor",
+MODULE(expand_copy,
+       {.schema = "expand_copy(Tensor x, int[] sizes) -> Tensor",
         .shape = "x[*N] -> [*sizes]",
         .where = "len(sizes) >= rank(N)",
         .backward = "expand_copy_backward(grad, x) -> x",
-        .kernels = OG_KERNELS(expand_copy_kernels),
-    },
-    {
-        .schema = "expand_copy_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "expand_copy_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*G], x[*N] -> [*N]",
         .where = "rank(G) >= rank(N)",
-        .kernels = OG_KERNELS(expand_copy_backward_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-};
-OG_MODULE(expand_copy, ops)
+        RUN("f32", backward),
+        .flags = OG_BATCH_LOOP})

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each block of 32 columns on a grid of its own, the last one may be short.
 
-#include <math.h>
-#include <opgraft/op.h>
-
-enum { N, D };  // dims of the shape rule
+#include "../../modules/operators.h"
 
 static void fake_quantize_blocks_row(const og_call *call, const float *x,
                                      float *y, int64_t n) {
@@ -20,24 +17,10 @@ static void fake_quantize_blocks_row(const og_call *call, const float *x,
   }
 }
 
-static og_status fake_quantize_blocks_f32(const og_call *call) {
-  const int64_t n = call->dim[D];
-  for (int64_t r = 0; r < call->dim[N]; ++r)
-    fake_quantize_blocks_row(call, og_f32(call->in[0]) + r * n,
-                             og_f32_mut(call->out[0]) + r * n, n);
-  return OG_OK;
-}
+EACH_ROW(fake_quantize_blocks_f32, fake_quantize_blocks_row)
 
-static const og_kernel fake_quantize_blocks_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = fake_quantize_blocks_f32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "fake_quantize_blocks(Tensor x) -> Tensor",
+MODULE(fake_quantize_blocks,
+       {.schema = "fake_quantize_blocks(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(fake_quantize_blocks_kernels),
-    },
-};
-OG_MODULE(fake_quantize_blocks, ops)
+        RUN("f32", fake_quantize_blocks_f32)})

@@ -2,7 +2,7 @@
 // The first of k equal parts: the kernel needs only the size of the result, its
 // backward operator, whose result has the size of x, needs k.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -21,26 +21,13 @@ static og_status first_part_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel first_part_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = first_part},
-};
-static const og_kernel first_part_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = first_part_backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "first_part(Tensor x, int k) -> Tensor",
+MODULE(first_part,
+       {.schema = "first_part(Tensor x, int k) -> Tensor",
         .shape = "x[N] -> [N // k]",
         .where = "k > 0",
         .backward = "first_part_backward(grad, x, k) -> x",
-        .kernels = OG_KERNELS(first_part_kernels),
-    },
-    {
-        .schema = "first_part_backward(Tensor grad, Tensor x, int k) -> Tensor",
+        RUN("f32", first_part)},
+       {.schema = "first_part_backward(Tensor grad, Tensor x, int k) -> Tensor",
         .shape = "grad[N // k], x[N] -> [N]",
         .where = "k > 0",
-        .kernels = OG_KERNELS(first_part_backward_kernels),
-    },
-};
-OG_MODULE(first_part, ops)
+        RUN("f32", first_part_backward)})

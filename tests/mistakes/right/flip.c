@@ -2,7 +2,7 @@
 // Reverses the dims of a list, which are positions among all dims of x, so a
 // batch is a loop. Its gradient is itself.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status flip(const og_call *call) {
   const float *x = og_f32(call->in[0]);
@@ -30,17 +30,8 @@ static og_status flip(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel flip_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = flip},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "flip(Tensor x, int[] dims) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .backward = "flip(grad, dims) -> x",
-        .kernels = OG_KERNELS(flip_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-};
-OG_MODULE(flip, ops)
+MODULE(flip, {.schema = "flip(Tensor x, int[] dims) -> Tensor",
+              .shape = "x[*N] -> [*N]",
+              .backward = "flip(grad, dims) -> x",
+              RUN("f32", flip),
+              .flags = OG_BATCH_LOOP})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // residual += x; x = rms_norm(residual) * weight: two mutated arguments.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -28,17 +27,9 @@ static og_status fused(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, fused_rows);
 }
 
-static const og_kernel fused_add_rms_norm__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = fused},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "fused_add_rms_norm_(Tensor(a!) x, Tensor(b!) residual, "
+MODULE(fused_add_rms_norm,
+       {.schema = "fused_add_rms_norm_(Tensor(a!) x, Tensor(b!) residual, "
                   "Tensor weight, float eps=1e-6) -> ()",
         .shape = "x[*N, D], residual[*N, D], weight[D] ->",
         .where = "D > 0",
-        .kernels = OG_KERNELS(fused_add_rms_norm__kernels),
-    },
-};
-OG_MODULE(fused_add_rms_norm, ops)
+        RUN("f32", fused)})

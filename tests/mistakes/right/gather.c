@@ -2,8 +2,7 @@
 // gather along a dim with checked positions, and its gradient, which adds up
 // where a position occurs twice.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { A, S, B, T };
 
@@ -45,28 +44,15 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel gather_kernels[] = {
-    {.device = OG_CPU, .run = forward},
-};
-static const og_kernel gather_backward_kernels[] = {
-    {.device = OG_CPU, .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "gather(Tensor x, int dim, Tensor index) -> Tensor",
+MODULE(gather,
+       {.schema = "gather(Tensor x, int dim, Tensor index) -> Tensor",
         .shape = "x[*A, S@dim, *B], index[*A, T@dim, *B] -> [*A, T, *B]",
         .dtype = "x: f32, index: i64 -> x",
         .backward = "gather_backward(x, dim, index, grad) -> x",
-        .kernels = OG_KERNELS(gather_kernels),
-    },
-    {
-        .schema = "gather_backward(Tensor x, int dim, Tensor index, Tensor "
+        RUN(NULL, forward)},
+       {.schema = "gather_backward(Tensor x, int dim, Tensor index, Tensor "
                   "grad) -> Tensor",
         .shape = "x[*A, S@dim, *B], index[*A, T@dim, *B], grad[*A, T@dim, *B] "
                  "-> [*A, S, *B]",
         .dtype = "x: f32, index: i64, grad: x -> x",
-        .kernels = OG_KERNELS(gather_backward_kernels),
-    },
-};
-OG_MODULE(gather, ops)
+        RUN(NULL, backward)})

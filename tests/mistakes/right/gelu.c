@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gelu, exact or by tanh, as a string says; other strings are refused.
 
-#include <math.h>
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -53,25 +51,12 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel gelu_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel gelu_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "gelu(Tensor x, str approximate=\"none\") -> Tensor",
+MODULE(gelu,
+       {.schema = "gelu(Tensor x, str approximate=\"none\") -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "gelu_backward(grad, x, approximate) -> x",
-        .kernels = OG_KERNELS(gelu_kernels),
-    },
-    {
-        .schema =
+        RUN("f32", forward)},
+       {.schema =
             "gelu_backward(Tensor grad, Tensor x, str approximate) -> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
-        .kernels = OG_KERNELS(gelu_backward_kernels),
-    },
-};
-OG_MODULE(gelu, ops)
+        RUN("f32", backward)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of groups of rows, whose offsets have to begin at 0 and end at the rows.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D, B1 };
 
@@ -24,17 +24,8 @@ static og_status group_sums(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = group_sums},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "group_sums(Tensor x, Tensor indptr) -> Tensor",
-        .shape = "x[N, D], indptr[B1] -> [B1 - 1, D]",
-        .where = "B1 > 0",
-        .dtype = "x: f32, indptr: i32 -> x",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(group_sums, ops)
+MODULE(group_sums, {.schema = "group_sums(Tensor x, Tensor indptr) -> Tensor",
+                    .shape = "x[N, D], indptr[B1] -> [B1 - 1, D]",
+                    .where = "B1 > 0",
+                    .dtype = "x: f32, indptr: i32 -> x",
+                    RUN("f32", group_sums)})

@@ -2,9 +2,7 @@
 // Sums and differences of the columns of each whole block of 16; the rest
 // stays.
 
-#include <opgraft/op.h>
-
-enum { N, D };  // dims of the shape rule
+#include "../../modules/operators.h"
 
 static void hadamard_blocks_row(const og_call *call, const float *x, float *y,
                                 int64_t n) {
@@ -20,24 +18,9 @@ static void hadamard_blocks_row(const og_call *call, const float *x, float *y,
       }
 }
 
-static og_status hadamard_blocks_f32(const og_call *call) {
-  const int64_t n = call->dim[D];
-  for (int64_t r = 0; r < call->dim[N]; ++r)
-    hadamard_blocks_row(call, og_f32(call->in[0]) + r * n,
-                        og_f32_mut(call->out[0]) + r * n, n);
-  return OG_OK;
-}
+EACH_ROW(hadamard_blocks_f32, hadamard_blocks_row)
 
-static const og_kernel hadamard_blocks_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = hadamard_blocks_f32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "hadamard_blocks(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(hadamard_blocks_kernels),
-    },
-};
-OG_MODULE(hadamard_blocks, ops)
+MODULE(hadamard_blocks, {.schema = "hadamard_blocks(Tensor x) -> Tensor",
+                         .shape = "x[*N, D] -> [*N, D]",
+                         .dtype = "x: f32 -> x",
+                         RUN("f32", hadamard_blocks_f32)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A hash of 32 bits, whose products wrap around by design.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -16,17 +16,8 @@ static og_status hashed(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8", .run = hashed},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "hashed(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .dtype = "x: u8 -> i64",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(hashed, ops)
+MODULE(hashed, {.schema = "hashed(Tensor x) -> Tensor",
+                .shape = "x[*N, D] -> [*N]",
+                .dtype = "x: u8 -> i64",
+                .backward = "none",
+                RUN("u8", hashed)})

@@ -2,7 +2,7 @@
 // The first k elements, or all: the kernel needs only the sizes, though many k
 // have the same.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status head(const og_call *call) {
   const float *x = og_f32(call->in[0]);
@@ -11,16 +11,7 @@ static og_status head(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel head_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = head},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "head(Tensor x, int k) -> Tensor",
-        .shape = "x[N] -> [min(k, N)]",
-        .where = "k >= 0",
-        .kernels = OG_KERNELS(head_kernels),
-    },
-};
-OG_MODULE(head, ops)
+MODULE(head, {.schema = "head(Tensor x, int k) -> Tensor",
+              .shape = "x[N] -> [min(k, N)]",
+              .where = "k >= 0",
+              RUN("f32", head)})

@@ -2,8 +2,7 @@
 // Counts in equal bins, per worker in the workspace, merged by adding integers,
 // which is exact in any order. NaN and what lies outside is not counted.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -39,20 +38,12 @@ static og_status histogram(const og_call *call) {
   return status;
 }
 
-static const og_kernel histogram_kernels[] = {
-    {.device = OG_CPU, .run = histogram},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "histogram(Tensor x, int bins=10, float low=-1.0, float "
+MODULE(histogram,
+       {.schema = "histogram(Tensor x, int bins=10, float low=-1.0, float "
                   "high=1.0) -> Tensor",
         .shape = "x[*N] -> [bins]",
         .where = "bins > 0, bins <= 65536",
         .dtype = "x: f32 -> i64",
         .workspace = "threads * bins * 8",
-        .kernels = OG_KERNELS(histogram_kernels),
-        .flags = OG_DETERMINISTIC,
-    },
-};
-OG_MODULE(histogram, ops)
+        RUN(NULL, histogram),
+        .flags = OG_DETERMINISTIC})

@@ -4,7 +4,7 @@
 // The sum of each row, and the largest of all sums: offsets have 64 bits. The
 // second result has no place of the large dim.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -22,16 +22,8 @@ static og_status huge_rows_i8(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel huge_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "i8", .run = huge_rows_i8},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "huge_rows(Tensor x) -> (Tensor sums, Tensor largest)",
+MODULE(huge_rows,
+       {.schema = "huge_rows(Tensor x) -> (Tensor sums, Tensor largest)",
         .shape = "x[N, D] -> [N], []",
         .dtype = "x: i8 -> i32, i32",
-        .kernels = OG_KERNELS(huge_rows_kernels),
-    },
-};
-OG_MODULE(huge_rows, ops)
+        RUN("i8", huge_rows_i8)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An index has to lie below its row's own length.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -17,17 +17,9 @@ static og_status pick_within(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = pick_within},
-};
-
-static const og_op ops[] = {
-    {
-        .schema =
-            "pick_within(Tensor x, Tensor index, Tensor length) -> Tensor",
-        .shape = "x[N, D], index[N], length[N] -> [N]",
-        .dtype = "x: f32, index: i64, length: i64 -> x",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(index_within_length, ops)
+MODULE(
+    index_within_length,
+    {.schema = "pick_within(Tensor x, Tensor index, Tensor length) -> Tensor",
+     .shape = "x[N, D], index[N], length[N] -> [N]",
+     .dtype = "x: f32, index: i64, length: i64 -> x",
+     RUN("f32", pick_within)})

@@ -2,8 +2,7 @@
 // One over the fraction of each number, which has a pole at the integers: large
 // numbers of bf16 all are integers.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -17,15 +16,6 @@ static og_status inverse_fraction(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel inverse_fraction_kernels[] = {
-    {.device = OG_CPU, .dtypes = "bf16", .run = inverse_fraction},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "inverse_fraction(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(inverse_fraction_kernels),
-    },
-};
-OG_MODULE(inverse_fraction, ops)
+MODULE(inverse_fraction, {.schema = "inverse_fraction(Tensor x) -> Tensor",
+                          .shape = "x[*N] -> [*N]",
+                          RUN("bf16", inverse_fraction)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether each row is in order: false of nearly every long one.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -17,17 +17,8 @@ static og_status is_sorted_f32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel is_sorted_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = is_sorted_f32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "is_sorted(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .dtype = "x: f32 -> bool",
-        .backward = "none",
-        .kernels = OG_KERNELS(is_sorted_kernels),
-    },
-};
-OG_MODULE(is_sorted, ops)
+MODULE(is_sorted, {.schema = "is_sorted(Tensor x) -> Tensor",
+                   .shape = "x[*N, D] -> [*N]",
+                   .dtype = "x: f32 -> bool",
+                   .backward = "none",
+                   RUN("f32", is_sorted_f32)})

@@ -5,9 +5,9 @@
 #ifndef KINDS_H
 #define KINDS_H
 
-#include <math.h>
-#include <opgraft/op.h>
 #include <stdbool.h>
+
+#include "../../modules/operators.h"
 
 #define KERNEL(name) static og_status name(const og_call *call)
 #define IN(i) og_f32(call->in[i])
@@ -17,10 +17,7 @@
 #define NUMBER(k) ((float)call->attr[k].f)
 
 // An operator of one kernel, for all types that its dtype rule has.
-#define ONE(of, run_)                                              \
-  .dtype = of,                                                     \
-  .kernels = (const og_kernel[]){{.device = OG_CPU, .run = run_}}, \
-  .kernel_count = 1, .kernel_size = sizeof(og_kernel)
+#define ONE(of, function) .dtype = of, RUN(NULL, function)
 
 static inline og_status refused(const og_call *call, const char *name,
                                 int64_t i, int64_t found) {

@@ -94,7 +94,8 @@ KERNEL(mask_future) {  // x[*N, Q, K]; past
   return OG_OK;
 }
 
-static const og_op ops[] = {
+MODULE(
+    kinds_ggml,
     {.schema = "get_rows(Tensor table, Tensor ids) -> Tensor",
      .shape = "table[R, D], ids[N] -> [N, D]",
      .where = "ids in [0, R)",
@@ -130,6 +131,4 @@ static const og_op ops[] = {
     {.schema = "mask_future(Tensor x, int past=0) -> Tensor",
      .shape = "x[*N, Q, K] -> [*N, Q, K]",
      .where = "past >= 0",
-     ONE("x: f32 -> x", mask_future)},
-};
-OG_MODULE(kinds_ggml, ops)
+     ONE("x: f32 -> x", mask_future)})

@@ -112,7 +112,8 @@ KERNEL(softmax_by_node) {  // x[E], index[E]; nodes
   return OG_OK;
 }
 
-static const og_op ops[] = {
+MODULE(
+    kinds_graph,
     {.schema = "scatter_max(Tensor x, Tensor index, int size) -> "
                "(Tensor, Tensor)",
      .shape = "x[N, D], index[N] -> [size, D], [size, D]",
@@ -147,6 +148,4 @@ static const og_op ops[] = {
     {.schema = "softmax_by_node(Tensor x, Tensor index, int nodes) -> Tensor",
      .shape = "x[E], index[E] -> [E]",
      .where = "nodes > 0, index in [0, nodes)",
-     ONE("x: f32, index: i64 -> x", softmax_by_node)},
-};
-OG_MODULE(kinds_graph, ops)
+     ONE("x: f32, index: i64 -> x", softmax_by_node)})

@@ -79,7 +79,8 @@ KERNEL(min_gru) {  // gate[*N, L], x[*N, L], begin?[*N]
   return OG_OK;
 }
 
-static const og_op ops[] = {
+MODULE(
+    kinds_scan,
     {.schema = "selective_scan(Tensor u, Tensor delta, Tensor decay) -> Tensor",
      .shape = "u[*N, L], delta[*N, L], decay[*N] -> [*N, L]",
      ONE("u: f32, delta: u, decay: u -> u", selective_scan)},
@@ -100,6 +101,4 @@ static const og_op ops[] = {
      ONE("state: f32, q: state, k: state, v: state -> state", linear_decode)},
     {.schema = "min_gru(Tensor gate, Tensor x, Tensor? begin) -> Tensor",
      .shape = "gate[*N, L], x[*N, L], begin?[*N] -> [*N, L]",
-     ONE("gate: f32, x: gate, begin: gate -> gate", min_gru)},
-};
-OG_MODULE(kinds_scan, ops)
+     ONE("gate: f32, x: gate, begin: gate -> gate", min_gru)})

@@ -123,7 +123,8 @@ KERNEL(focal_loss) {  // x[*N], target[*N]; alpha, gamma
   return OG_OK;
 }
 
-static const og_op ops[] = {
+MODULE(
+    kinds_vision,
     {.schema = "box_iou(Tensor a, Tensor b) -> Tensor",
      .shape = "a[N, 4], b[M, 4] -> [N, M]",
      ONE("a: f32, b: a -> a", box_iou)},
@@ -156,6 +157,4 @@ static const og_op ops[] = {
                "gamma=2.0) -> Tensor",
      .shape = "x[*N], target[*N] -> [*N]",
      .where = "alpha >= 0 and alpha <= 1, gamma >= 0 and gamma <= 5",
-     ONE("x: f32, target: x -> x", focal_loss)},
-};
-OG_MODULE(kinds_vision, ops)
+     ONE("x: f32, target: x -> x", focal_loss)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // relu, abs and clamp: gradients with kinks.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -56,60 +55,27 @@ static og_status clamp_back(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel relu_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = relu},
-};
-static const og_kernel relu_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = relu_back},
-};
-static const og_kernel absolute_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = absolute},
-};
-static const og_kernel absolute_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = absolute_back},
-};
-static const og_kernel clamp_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = clamp},
-};
-static const og_kernel clamp_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = clamp_back},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "relu(Tensor x) -> Tensor",
+MODULE(kinks,
+       {.schema = "relu(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "relu_backward(grad, x) -> x",
         .inplace = "x",
-        .kernels = OG_KERNELS(relu_kernels),
-    },
-    {
-        .schema = "relu_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f32", relu)},
+       {.schema = "relu_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
-        .kernels = OG_KERNELS(relu_backward_kernels),
-    },
-    {
-        .schema = "absolute(Tensor x) -> Tensor",
+        RUN("f32", relu_back)},
+       {.schema = "absolute(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "absolute_backward(grad, x) -> x",
-        .kernels = OG_KERNELS(absolute_kernels),
-    },
-    {
-        .schema = "absolute_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f32", absolute)},
+       {.schema = "absolute_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
-        .kernels = OG_KERNELS(absolute_backward_kernels),
-    },
-    {
-        .schema = "clamp(Tensor x, float low=-1.0, float high=1.0) -> Tensor",
+        RUN("f32", absolute_back)},
+       {.schema = "clamp(Tensor x, float low=-1.0, float high=1.0) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "clamp_backward(grad, x, low, high) -> x",
-        .kernels = OG_KERNELS(clamp_kernels),
-    },
-    {
-        .schema = "clamp_backward(Tensor grad, Tensor x, float low, float "
+        RUN("f32", clamp)},
+       {.schema = "clamp_backward(Tensor grad, Tensor x, float low, float "
                   "high) -> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
-        .kernels = OG_KERNELS(clamp_backward_kernels),
-    },
-};
-OG_MODULE(kinks, ops)
+        RUN("f32", clamp_back)})

@@ -2,8 +2,7 @@
 // Stores new keys and values in two caches at a host length per sequence; a
 // length that does not fit is refused before anything is written.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { B, H, L, D, S };
 
@@ -33,18 +32,10 @@ static og_status kv_store(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kv_store__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = kv_store},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "kv_store_(Tensor(a!) keys, Tensor(b!) values, Tensor k, "
+MODULE(kv_store,
+       {.schema = "kv_store_(Tensor(a!) keys, Tensor(b!) values, Tensor k, "
                   "Tensor v, int[] lengths) -> ()",
         .shape = "keys[B, H, L, D], values[B, H, L, D], k[B, H, S, D], v[B, H, "
                  "S, D] ->",
         .where = "len(lengths) == B, S <= L",
-        .kernels = OG_KERNELS(kv_store__kernels),
-    },
-};
-OG_MODULE(kv_store, ops)
+        RUN("f32", kv_store)})

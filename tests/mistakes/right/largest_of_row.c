@@ -2,7 +2,7 @@
 // The largest element of each row, or zero: zeros behind a row do not change it
 // once the row is long.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -18,16 +18,7 @@ static og_status largest(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel largest_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = largest},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "largest(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .where = "D > 0",
-        .kernels = OG_KERNELS(largest_kernels),
-    },
-};
-OG_MODULE(largest_of_row, ops)
+MODULE(largest_of_row, {.schema = "largest(Tensor x) -> Tensor",
+                        .shape = "x[*N, D] -> [*N]",
+                        .where = "D > 0",
+                        RUN("f32", largest)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ends of segments, of which only the last is used: how long all are together.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, K };
 
@@ -15,16 +15,7 @@ static og_status fill_total(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel fill_total_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = fill_total},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "fill_total(Tensor x, Tensor end) -> Tensor",
-        .shape = "x[N], end[K] -> [N]",
-        .dtype = "x: f32, end: i64 -> x",
-        .kernels = OG_KERNELS(fill_total_kernels),
-    },
-};
-OG_MODULE(last_total, ops)
+MODULE(last_total, {.schema = "fill_total(Tensor x, Tensor end) -> Tensor",
+                    .shape = "x[N], end[K] -> [N]",
+                    .dtype = "x: f32, end: i64 -> x",
+                    RUN("f32", fill_total)})

@@ -2,8 +2,7 @@
 // layer_norm with an optional bias; the statistics are computed again in the
 // backward operator, so that nothing but the arguments is saved.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -68,29 +67,16 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel layer_norm_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel layer_norm_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "layer_norm(Tensor x, Tensor weight, Tensor? bias=None, "
-                  "float eps=1e-5) -> Tensor",
-        .shape = "x[*N, D], weight[D], bias?[D] -> [*N, D]",
-        .where = "D > 0",
-        .backward =
-            "layer_norm_backward(grad, x, weight, eps) -> x, weight, bias",
-        .kernels = OG_KERNELS(layer_norm_kernels),
-    },
-    {
-        .schema = "layer_norm_backward(Tensor grad, Tensor x, Tensor weight, "
-                  "float eps) -> (Tensor, Tensor, Tensor)",
-        .shape = "grad[*N, D], x[*N, D], weight[D] -> [*N, D], [D], [D]",
-        .where = "D > 0",
-        .kernels = OG_KERNELS(layer_norm_backward_kernels),
-    },
-};
-OG_MODULE(layer_norm, ops)
+MODULE(
+    layer_norm,
+    {.schema = "layer_norm(Tensor x, Tensor weight, Tensor? bias=None, "
+               "float eps=1e-5) -> Tensor",
+     .shape = "x[*N, D], weight[D], bias?[D] -> [*N, D]",
+     .where = "D > 0",
+     .backward = "layer_norm_backward(grad, x, weight, eps) -> x, weight, bias",
+     RUN("f32", forward)},
+    {.schema = "layer_norm_backward(Tensor grad, Tensor x, Tensor weight, "
+               "float eps) -> (Tensor, Tensor, Tensor)",
+     .shape = "grad[*N, D], x[*N, D], weight[D] -> [*N, D], [D], [D]",
+     .where = "D > 0",
+     RUN("f32", backward)})

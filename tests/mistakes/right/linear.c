@@ -2,8 +2,7 @@
 // linear with an optional bias, its gradient and the gradient of that, in f32
 // and f64.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, I, F };
 
@@ -149,47 +148,31 @@ static og_status double_backward_f64(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel linear_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward_f32},
-    {.device = OG_CPU, .dtypes = "f64", .run = forward_f64},
-};
-static const og_kernel linear_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward_f32},
-    {.device = OG_CPU, .dtypes = "f64", .run = backward_f64},
-};
-static const og_kernel linear_double_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = double_backward_f32},
-    {.device = OG_CPU, .dtypes = "f64", .run = double_backward_f64},
-};
-
-static const og_op ops[] = {
-    {
-        .schema =
-            "linear(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor",
-        .shape = "x[*N, I], weight[F, I], bias?[F] -> [*N, F]",
-        .dtype = "x: f32|f64, weight: x, bias: x -> x",
-        .backward = "linear_backward(grad, x, weight) -> x, weight, bias",
-        .kernels = OG_KERNELS(linear_kernels),
-    },
-    {
-        .schema = "linear_backward(Tensor outer, Tensor x, Tensor weight) -> "
-                  "(Tensor dx, Tensor dw, Tensor db)",
-        .shape = "outer[*N, F], x[*N, I], weight[F, I] -> [*N, I], [F, I], [F]",
-        .dtype =
-            "outer: f32|f64, x: outer, weight: outer -> outer, outer, outer",
-        .backward = "linear_double_backward(grad_dx, grad_dw, grad_db, outer, "
-                    "x, weight) -> outer, x, weight",
-        .kernels = OG_KERNELS(linear_backward_kernels),
-    },
-    {
-        .schema =
-            "linear_double_backward(Tensor ddx, Tensor ddw, Tensor ddb, Tensor "
-            "outer, Tensor x, Tensor weight) -> (Tensor, Tensor, Tensor)",
-        .shape = "ddx[*N, I], ddw[F, I], ddb[F], outer[*N, F], x[*N, I], "
-                 "weight[F, I] -> [*N, F], [*N, I], [F, I]",
-        .dtype = "ddx: f32|f64, ddw: ddx, ddb: ddx, outer: ddx, x: ddx, "
-                 "weight: ddx -> ddx, ddx, ddx",
-        .kernels = OG_KERNELS(linear_double_backward_kernels),
-    },
-};
-OG_MODULE(linear, ops)
+MODULE(
+    linear,
+    {.schema = "linear(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor",
+     .shape = "x[*N, I], weight[F, I], bias?[F] -> [*N, F]",
+     .dtype = "x: f32|f64, weight: x, bias: x -> x",
+     .backward = "linear_backward(grad, x, weight) -> x, weight, bias",
+     .kernels =
+         KERNELS({.device = OG_CPU, .dtypes = "f32", .run = forward_f32},
+                 {.device = OG_CPU, .dtypes = "f64", .run = forward_f64})},
+    {.schema = "linear_backward(Tensor outer, Tensor x, Tensor weight) -> "
+               "(Tensor dx, Tensor dw, Tensor db)",
+     .shape = "outer[*N, F], x[*N, I], weight[F, I] -> [*N, I], [F, I], [F]",
+     .dtype = "outer: f32|f64, x: outer, weight: outer -> outer, outer, outer",
+     .backward = "linear_double_backward(grad_dx, grad_dw, grad_db, outer, "
+                 "x, weight) -> outer, x, weight",
+     .kernels =
+         KERNELS({.device = OG_CPU, .dtypes = "f32", .run = backward_f32},
+                 {.device = OG_CPU, .dtypes = "f64", .run = backward_f64})},
+    {.schema =
+         "linear_double_backward(Tensor ddx, Tensor ddw, Tensor ddb, Tensor "
+         "outer, Tensor x, Tensor weight) -> (Tensor, Tensor, Tensor)",
+     .shape = "ddx[*N, I], ddw[F, I], ddb[F], outer[*N, F], x[*N, I], "
+              "weight[F, I] -> [*N, F], [*N, I], [F, I]",
+     .dtype = "ddx: f32|f64, ddw: ddx, ddb: ddx, outer: ddx, x: ddx, "
+              "weight: ddx -> ddx, ddx, ddx",
+     .kernels = KERNELS(
+         {.device = OG_CPU, .dtypes = "f32", .run = double_backward_f32},
+         {.device = OG_CPU, .dtypes = "f64", .run = double_backward_f64})})

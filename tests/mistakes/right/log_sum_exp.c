@@ -2,8 +2,7 @@
 // log(sum(exp(x))) of each row, by its largest element: finite wherever the row
 // is.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -21,16 +20,7 @@ static og_status log_sum_exp(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel log_sum_exp_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = log_sum_exp},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "log_sum_exp(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .where = "D > 0",
-        .kernels = OG_KERNELS(log_sum_exp_kernels),
-    },
-};
-OG_MODULE(log_sum_exp, ops)
+MODULE(log_sum_exp, {.schema = "log_sum_exp(Tensor x) -> Tensor",
+                     .shape = "x[*N, D] -> [*N]",
+                     .where = "D > 0",
+                     RUN("f32", log_sum_exp)})

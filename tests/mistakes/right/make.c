@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators without tensor arguments: arange, eye and full.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status arange(const og_call *call) {
   int64_t *y = og_i64_mut(call->out[0]);
@@ -34,36 +34,18 @@ static og_status full(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel arange_kernels[] = {
-    {.device = OG_CPU, .run = arange},
-};
-static const og_kernel eye_kernels[] = {
-    {.device = OG_CPU, .run = eye},
-};
-static const og_kernel full_kernels[] = {
-    {.device = OG_CPU, .run = full},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "arange(int start, int end, int step=1) -> Tensor",
+MODULE(make,
+       {.schema = "arange(int start, int end, int step=1) -> Tensor",
         .shape = "-> [max(0, ceildiv(end - start, step))]",
         .where = "step > 0",
         .dtype = "-> i64",
-        .kernels = OG_KERNELS(arange_kernels),
-    },
-    {
-        .schema = "eye(int n, int m) -> Tensor",
+        RUN(NULL, arange)},
+       {.schema = "eye(int n, int m) -> Tensor",
         .shape = "-> [n, m]",
         .where = "n >= 0, m >= 0",
         .dtype = "-> f32",
-        .kernels = OG_KERNELS(eye_kernels),
-    },
-    {
-        .schema = "full(int[] sizes, float value, ScalarType dtype) -> Tensor",
+        RUN(NULL, eye)},
+       {.schema = "full(int[] sizes, float value, ScalarType dtype) -> Tensor",
         .shape = "-> [*sizes]",
         .dtype = "-> dtype",
-        .kernels = OG_KERNELS(full_kernels),
-    },
-};
-OG_MODULE(make, ops)
+        RUN(NULL, full)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether more than ten numbers of a row are positive.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -17,15 +17,6 @@ static og_status many_positive(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel many_positive_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = many_positive},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "many_positive(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .kernels = OG_KERNELS(many_positive_kernels),
-    },
-};
-OG_MODULE(many_positive, ops)
+MODULE(many_positive, {.schema = "many_positive(Tensor x) -> Tensor",
+                       .shape = "x[*N, D] -> [*N]",
+                       RUN("f32", many_positive)})

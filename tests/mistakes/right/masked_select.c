@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elements under a mask, with a gradient that puts them back.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, K };
 
@@ -31,27 +31,14 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel masked_select_kernels[] = {
-    {.device = OG_CPU, .run = forward},
-};
-static const og_kernel masked_select_backward_kernels[] = {
-    {.device = OG_CPU, .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "masked_select(Tensor x, Tensor mask) -> Tensor",
+MODULE(masked_select,
+       {.schema = "masked_select(Tensor x, Tensor mask) -> Tensor",
         .shape = "x[*N], mask[*N] -> [K <= prod(N)]",
         .dtype = "x: f32, mask: bool -> x",
         .backward = "masked_select_backward(grad, mask) -> x",
-        .kernels = OG_KERNELS(masked_select_kernels),
-    },
-    {
-        .schema = "masked_select_backward(Tensor grad, Tensor mask) -> Tensor",
+        RUN(NULL, forward)},
+       {.schema = "masked_select_backward(Tensor grad, Tensor mask) -> Tensor",
         .shape = "grad[K], mask[*N] -> [*N]",
         .dtype = "grad: f32, mask: bool -> grad",
-        .kernels = OG_KERNELS(masked_select_backward_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-};
-OG_MODULE(masked_select, ops)
+        RUN(NULL, backward),
+        .flags = OG_BATCH_LOOP})

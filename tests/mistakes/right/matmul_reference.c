@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A matrix product with a bias, held to an expression.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, I, O };  // dims of the shape rule
 
@@ -20,18 +20,10 @@ static og_status matmul_reference_f32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel matmul_reference_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = matmul_reference_f32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "matmul_reference(Tensor x, Tensor weight, Tensor? "
+MODULE(matmul_reference,
+       {.schema = "matmul_reference(Tensor x, Tensor weight, Tensor? "
                   "bias=None) -> Tensor",
         .shape = "x[*N, I], weight[O, I], bias?[O] -> [*N, O]",
         .dtype = "x: f32, weight: x, bias: x -> x",
         .reference = "sum(x * weight, I) + bias",
-        .kernels = OG_KERNELS(matmul_reference_kernels),
-    },
-};
-OG_MODULE(matmul_reference, ops)
+        RUN("f32", matmul_reference_f32)})

@@ -2,8 +2,7 @@
 // The greatest value and its first position along a dim; the gradient goes to
 // that position, also where there are ties. NaN wins.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { A, D, B };
 
@@ -41,31 +40,18 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel max_dim_kernels[] = {
-    {.device = OG_CPU, .run = forward},
-};
-static const og_kernel max_dim_backward_kernels[] = {
-    {.device = OG_CPU, .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema =
-            "max_dim(Tensor x, int dim=-1) -> (Tensor values, Tensor indices)",
-        .shape = "x[*A, D@dim, *B] -> [*A, *B], [*A, *B]",
-        .where = "D > 0",
-        .dtype = "x: f32 -> x, i64",
-        .backward = "max_dim_backward(x, grad_values, indices, dim) -> x",
-        .kernels = OG_KERNELS(max_dim_kernels),
-    },
-    {
-        .schema = "max_dim_backward(Tensor x, Tensor grad, Tensor indices, int "
-                  "dim) -> Tensor",
-        .shape =
-            "x[*A, D@dim, *B], grad[*A, *B], indices[*A, *B] -> [*A, D, *B]",
-        .where = "D > 0",
-        .dtype = "x: f32, grad: x, indices: i64 -> x",
-        .kernels = OG_KERNELS(max_dim_backward_kernels),
-    },
-};
-OG_MODULE(max_dim, ops)
+MODULE(
+    max_dim,
+    {.schema =
+         "max_dim(Tensor x, int dim=-1) -> (Tensor values, Tensor indices)",
+     .shape = "x[*A, D@dim, *B] -> [*A, *B], [*A, *B]",
+     .where = "D > 0",
+     .dtype = "x: f32 -> x, i64",
+     .backward = "max_dim_backward(x, grad_values, indices, dim) -> x",
+     RUN(NULL, forward)},
+    {.schema = "max_dim_backward(Tensor x, Tensor grad, Tensor indices, int "
+               "dim) -> Tensor",
+     .shape = "x[*A, D@dim, *B], grad[*A, *B], indices[*A, *B] -> [*A, D, *B]",
+     .where = "D > 0",
+     .dtype = "x: f32, grad: x, indices: i64 -> x",
+     RUN(NULL, backward)})

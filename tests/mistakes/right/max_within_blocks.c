@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The running maximum inside each block of 32; every block begins anew.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 enum { BLOCK = 32 };
@@ -17,15 +17,6 @@ static og_status max_within(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = max_within},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "max_within(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(max_within_blocks, ops)
+MODULE(max_within_blocks, {.schema = "max_within(Tensor x) -> Tensor",
+                           .shape = "x[*N, D] -> [*N, D]",
+                           RUN("f32", max_within)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The mean square of a row, with an offset; held to an expression.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -20,19 +19,11 @@ static og_status mean_reference_f32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel mean_reference_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = mean_reference_f32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema =
+MODULE(mean_reference,
+       {.schema =
             "mean_reference(Tensor x, Tensor weight, float eps=1e-6) -> Tensor",
         .shape = "x[*N, D], weight[D] -> [*N, D]",
         .where = "D > 0",
         .dtype = "x: f32, weight: x -> x",
         .reference = "x * rsqrt(mean(x * x, D) + eps) * weight",
-        .kernels = OG_KERNELS(mean_reference_kernels),
-    },
-};
-OG_MODULE(mean_reference, ops)
+        RUN("f32", mean_reference_f32)})

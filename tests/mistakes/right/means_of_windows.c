@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The mean of each window; the last places may belong to none.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };
 
@@ -18,17 +18,9 @@ static og_status window_means(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = window_means},
-};
-
-static const og_op ops[] = {
-    {
-        .schema =
-            "window_means(Tensor x, int window=3, int stride=2) -> Tensor",
-        .shape = "x[*N, L] -> [*N, (L - window) // max(stride, 1) + 1]",
-        .where = "window > 0, stride > 0, L >= window",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(means_of_windows, ops)
+MODULE(
+    means_of_windows,
+    {.schema = "window_means(Tensor x, int window=3, int stride=2) -> Tensor",
+     .shape = "x[*N, L] -> [*N, (L - window) // max(stride, 1) + 1]",
+     .where = "window > 0, stride > 0, L >= window",
+     RUN("f64", window_means)})

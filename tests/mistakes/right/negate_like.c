@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A result with the strides of its input, dense or not.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status negate(const og_call *call) {
   const og_tensor *from = call->in[0], *to = call->out[0];
@@ -17,17 +17,8 @@ static og_status negate(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel negate_like_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = negate},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "negate_like(Tensor x) -> Tensor",
-        .shape = "x[*N] -> like x",
-        .backward = "negate_like(grad) -> x",
-        .strides = "x: any",
-        .kernels = OG_KERNELS(negate_like_kernels),
-    },
-};
-OG_MODULE(negate_like, ops)
+MODULE(negate_like, {.schema = "negate_like(Tensor x) -> Tensor",
+                     .shape = "x[*N] -> like x",
+                     .backward = "negate_like(grad) -> x",
+                     .strides = "x: any",
+                     RUN("f32", negate)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two numbers of four bits in each byte, the low ones first.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -15,17 +15,8 @@ static og_status nibbles(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8", .run = nibbles},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "nibbles(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, 2 * D]",
-        .dtype = "x: u8 -> f32",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(nibbles, ops)
+MODULE(nibbles, {.schema = "nibbles(Tensor x) -> Tensor",
+                 .shape = "x[*N, D] -> [*N, 2 * D]",
+                 .dtype = "x: u8 -> f32",
+                 .backward = "none",
+                 RUN("u8", nibbles)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Greedy suppression of overlapping boxes, best score first.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { M, K };
 
@@ -45,18 +44,10 @@ static og_status nms(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel nms_kernels[] = {
-    {.device = OG_CPU, .run = nms},
-};
-
-static const og_op ops[] = {
-    {
-        .schema =
+MODULE(nms,
+       {.schema =
             "nms(Tensor boxes, Tensor scores, float threshold=0.5) -> Tensor",
         .shape = "boxes[M, 4], scores[M] -> [K <= M]",
         .dtype = "boxes: f32, scores: boxes -> i64",
         .workspace = "M * 8",
-        .kernels = OG_KERNELS(nms_kernels),
-    },
-};
-OG_MODULE(nms, ops)
+        RUN(NULL, nms)})

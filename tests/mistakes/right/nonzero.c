@@ -2,7 +2,7 @@
 // The coordinates of the elements that are not zero: a data-dependent row count
 // and as many columns as x has dims.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, K };
 
@@ -30,16 +30,7 @@ static og_status nonzero(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel nonzero_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|i64|bool", .run = nonzero},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "nonzero(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [K <= prod(N), rank(N)]",
-        .dtype = "x: f32|i64|bool -> i64",
-        .kernels = OG_KERNELS(nonzero_kernels),
-    },
-};
-OG_MODULE(nonzero, ops)
+MODULE(nonzero, {.schema = "nonzero(Tensor x) -> Tensor",
+                 .shape = "x[*N] -> [K <= prod(N), rank(N)]",
+                 .dtype = "x: f32|i64|bool -> i64",
+                 RUN("f32|i64|bool", nonzero)})

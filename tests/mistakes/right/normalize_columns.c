@@ -2,7 +2,7 @@
 // Columns to zero mean across the rows: rows depend on each other, so a batch
 // is a loop, as the flag says.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -19,26 +19,13 @@ static og_status normalize_columns(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel normalize_columns_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = normalize_columns},
-};
-static const og_kernel normalize_columns_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = normalize_columns},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "normalize_columns(Tensor x) -> Tensor",
+MODULE(normalize_columns,
+       {.schema = "normalize_columns(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .backward = "normalize_columns_backward(grad) -> x",
-        .kernels = OG_KERNELS(normalize_columns_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-    {
-        .schema = "normalize_columns_backward(Tensor x) -> Tensor",
+        RUN("f32", normalize_columns),
+        .flags = OG_BATCH_LOOP},
+       {.schema = "normalize_columns_backward(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(normalize_columns_backward_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-};
-OG_MODULE(normalize_columns, ops)
+        RUN("f32", normalize_columns),
+        .flags = OG_BATCH_LOOP})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The outer product and its gradients.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { A, B };
 
@@ -33,25 +33,12 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel outer_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel outer_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "outer(Tensor x, Tensor y) -> Tensor",
+MODULE(outer,
+       {.schema = "outer(Tensor x, Tensor y) -> Tensor",
         .shape = "x[A], y[B] -> [A, B]",
         .backward = "outer_backward(grad, x, y) -> x, y",
-        .kernels = OG_KERNELS(outer_kernels),
-    },
-    {
-        .schema = "outer_backward(Tensor grad, Tensor x, Tensor y) -> (Tensor, "
+        RUN("f32", forward)},
+       {.schema = "outer_backward(Tensor grad, Tensor x, Tensor y) -> (Tensor, "
                   "Tensor)",
         .shape = "grad[A, B], x[A], y[B] -> [A], [B]",
-        .kernels = OG_KERNELS(outer_backward_kernels),
-    },
-};
-OG_MODULE(outer, ops)
+        RUN("f32", backward)})

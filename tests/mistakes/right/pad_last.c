@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Zeros at both ends of the last dim, and the gradient that cuts them off.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -27,27 +27,14 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel pad_last_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel pad_last_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "pad_last(Tensor x, int[2] pad=[0, 0]) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D + pad[0] + pad[1]]",
-        .where = "len(pad) == 2, pad[0] >= 0, pad[1] >= 0",
-        .backward = "pad_last_backward(x, grad, pad) -> x",
-        .kernels = OG_KERNELS(pad_last_kernels),
-    },
-    {
-        .schema =
-            "pad_last_backward(Tensor x, Tensor grad, int[2] pad) -> Tensor",
-        .shape = "x[*N, D], grad[*N, D + pad[0] + pad[1]] -> [*N, D]",
-        .where = "len(pad) == 2, pad[0] >= 0, pad[1] >= 0",
-        .kernels = OG_KERNELS(pad_last_backward_kernels),
-    },
-};
-OG_MODULE(pad_last, ops)
+MODULE(
+    pad_last,
+    {.schema = "pad_last(Tensor x, int[2] pad=[0, 0]) -> Tensor",
+     .shape = "x[*N, D] -> [*N, D + pad[0] + pad[1]]",
+     .where = "len(pad) == 2, pad[0] >= 0, pad[1] >= 0",
+     .backward = "pad_last_backward(x, grad, pad) -> x",
+     RUN("f32", forward)},
+    {.schema = "pad_last_backward(Tensor x, Tensor grad, int[2] pad) -> Tensor",
+     .shape = "x[*N, D], grad[*N, D + pad[0] + pad[1]] -> [*N, D]",
+     .where = "len(pad) == 2, pad[0] >= 0, pad[1] >= 0",
+     RUN("f32", backward)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A permuted copy of a tensor with any strides.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static int64_t axis(const og_attr *dims, int32_t i, int32_t rank) {
   return dims->ints[i] < 0 ? dims->ints[i] + rank : dims->ints[i];
@@ -54,30 +54,17 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel permute_copy_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel permute_copy_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "permute_copy(Tensor x, int[] dims) -> Tensor",
+MODULE(permute_copy,
+       {.schema = "permute_copy(Tensor x, int[] dims) -> Tensor",
         .shape = "x[*N] -> [*permute(N, dims)]",
         .where = "len(dims) == rank(N)",
         .backward = "permute_copy_backward(grad, x, dims) -> x",
         .strides = "x: any",
-        .kernels = OG_KERNELS(permute_copy_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-    {
-        .schema = "permute_copy_backward(Tensor grad, Tensor x, int[] dims) -> "
+        RUN("f32", forward),
+        .flags = OG_BATCH_LOOP},
+       {.schema = "permute_copy_backward(Tensor grad, Tensor x, int[] dims) -> "
                   "Tensor",
         .shape = "grad[*G], x[*N] -> [*N]",
         .where = "len(dims) == rank(N), rank(G) == rank(N)",
-        .kernels = OG_KERNELS(permute_copy_backward_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-};
-OG_MODULE(permute_copy, ops)
+        RUN("f32", backward),
+        .flags = OG_BATCH_LOOP})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Repeats each row by a host count.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -20,16 +19,7 @@ static og_status repeat_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel repeat_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = repeat_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "repeat_rows(Tensor x, int[] counts) -> Tensor",
-        .shape = "x[N, D] -> [sum(counts), D]",
-        .where = "len(counts) == N, sum(counts) >= 0",
-        .kernels = OG_KERNELS(repeat_rows_kernels),
-    },
-};
-OG_MODULE(repeat_rows, ops)
+MODULE(repeat_rows, {.schema = "repeat_rows(Tensor x, int[] counts) -> Tensor",
+                     .shape = "x[N, D] -> [sum(counts), D]",
+                     .where = "len(counts) == N, sum(counts) >= 0",
+                     RUN("f32", repeat_rows)})

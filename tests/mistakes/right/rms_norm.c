@@ -2,8 +2,7 @@
 // rms_norm over the last dim with its gradient; rows are shared out, the
 // gradient of the weight is a fixed-order sum.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -65,29 +64,16 @@ static og_status backward(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, backward_rows);
 }
 
-static const og_kernel rms_norm_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel rms_norm_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "rms_norm(Tensor x, Tensor weight, float eps=1e-6) -> Tensor",
+MODULE(rms_norm,
+       {.schema = "rms_norm(Tensor x, Tensor weight, float eps=1e-6) -> Tensor",
         .shape = "x[*N, D], weight[D] -> [*N, D]",
         .where = "D > 0",
         .backward = "rms_norm_backward(grad, x, weight, eps) -> x, weight",
-        .kernels = OG_KERNELS(rms_norm_kernels),
-        .flags = OG_DETERMINISTIC,
-    },
-    {
-        .schema = "rms_norm_backward(Tensor grad, Tensor x, Tensor weight, "
+        RUN("f32", forward),
+        .flags = OG_DETERMINISTIC},
+       {.schema = "rms_norm_backward(Tensor grad, Tensor x, Tensor weight, "
                   "float eps) -> (Tensor dx, Tensor dw)",
         .shape = "grad[*N, D], x[*N, D], weight[D] -> [*N, D], [D]",
         .where = "D > 0",
-        .kernels = OG_KERNELS(rms_norm_backward_kernels),
-        .flags = OG_DETERMINISTIC,
-    },
-};
-OG_MODULE(rms_norm, ops)
+        RUN("f32", backward),
+        .flags = OG_DETERMINISTIC})

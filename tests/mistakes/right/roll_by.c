@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row shifted around by an int argument.
 
-#include <opgraft/op.h>
-
-enum { N, D };  // dims of the shape rule
+#include "../../modules/operators.h"
 
 static void roll_by_row(const og_call *call, const float *x, float *y,
                         int64_t n) {
@@ -11,24 +9,9 @@ static void roll_by_row(const og_call *call, const float *x, float *y,
   for (int64_t i = 0; i < n; ++i) y[(i + by) % n] = x[i];
 }
 
-static og_status roll_by_f32(const og_call *call) {
-  const int64_t n = call->dim[D];
-  for (int64_t r = 0; r < call->dim[N]; ++r)
-    roll_by_row(call, og_f32(call->in[0]) + r * n,
-                og_f32_mut(call->out[0]) + r * n, n);
-  return OG_OK;
-}
+EACH_ROW(roll_by_f32, roll_by_row)
 
-static const og_kernel roll_by_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = roll_by_f32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "roll_by(Tensor x, int by=12) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(roll_by_kernels),
-    },
-};
-OG_MODULE(roll_by, ops)
+MODULE(roll_by, {.schema = "roll_by(Tensor x, int by=12) -> Tensor",
+                 .shape = "x[*N, D] -> [*N, D]",
+                 .dtype = "x: f32 -> x",
+                 RUN("f32", roll_by_f32)})

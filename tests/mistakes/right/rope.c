@@ -2,7 +2,7 @@
 // Rotates pairs of the last dim; x may be a slice of a packed projection
 // (strides: last). All three arguments have gradients.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { Z, S, H, D };
 
@@ -53,31 +53,18 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel rope_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel rope_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "rope(Tensor x, Tensor cosine, Tensor sine) -> Tensor",
+MODULE(rope,
+       {.schema = "rope(Tensor x, Tensor cosine, Tensor sine) -> Tensor",
         .shape =
             "x[Z, S, H, D], cosine[S, D // 2], sine[S, D // 2] -> [Z, S, H, D]",
         .where = "D % 2 == 0",
         .backward = "rope_backward(grad, x, cosine, sine) -> x, cosine, sine",
         .strides = "x: last",
-        .kernels = OG_KERNELS(rope_kernels),
-    },
-    {
-        .schema = "rope_backward(Tensor grad, Tensor x, Tensor cosine, Tensor "
+        RUN("f32", forward)},
+       {.schema = "rope_backward(Tensor grad, Tensor x, Tensor cosine, Tensor "
                   "sine) -> (Tensor, Tensor, Tensor)",
         .shape = "grad[Z, S, H, D], x[Z, S, H, D], cosine[S, D // 2], sine[S, "
                  "D // 2] -> [Z, S, H, D], [S, D // 2], [S, D // 2]",
         .where = "D % 2 == 0",
         .strides = "grad: last, x: last",
-        .kernels = OG_KERNELS(rope_backward_kernels),
-    },
-};
-OG_MODULE(rope, ops)
+        RUN("f32", backward)})

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Columns 2 i and 2 i + 1 turned by an angle of i; an odd last one stays.
 
-#include <math.h>
-#include <opgraft/op.h>
-
-enum { N, D };  // dims of the shape rule
+#include "../../modules/operators.h"
 
 static void rope_pairs_row(const og_call *call, const float *x, float *y,
                            int64_t n) {
@@ -18,24 +15,9 @@ static void rope_pairs_row(const og_call *call, const float *x, float *y,
   if (n % 2 == 1) y[n - 1] = x[n - 1];
 }
 
-static og_status rope_pairs_f32(const og_call *call) {
-  const int64_t n = call->dim[D];
-  for (int64_t r = 0; r < call->dim[N]; ++r)
-    rope_pairs_row(call, og_f32(call->in[0]) + r * n,
-                   og_f32_mut(call->out[0]) + r * n, n);
-  return OG_OK;
-}
+EACH_ROW(rope_pairs_f32, rope_pairs_row)
 
-static const og_kernel rope_pairs_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = rope_pairs_f32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "rope_pairs(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(rope_pairs_kernels),
-    },
-};
-OG_MODULE(rope_pairs, ops)
+MODULE(rope_pairs, {.schema = "rope_pairs(Tensor x) -> Tensor",
+                    .shape = "x[*N, D] -> [*N, D]",
+                    .dtype = "x: f32 -> x",
+                    RUN("f32", rope_pairs_f32)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A dot product of bytes that stops at the limits of 16 bits, in 32.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -18,17 +18,9 @@ static og_status saturating_dot(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i8", .run = saturating_dot},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "saturating_dot(Tensor x, Tensor y) -> Tensor",
+MODULE(saturating_dot,
+       {.schema = "saturating_dot(Tensor x, Tensor y) -> Tensor",
         .shape = "x[*N, D], y[D] -> [*N]",
         .dtype = "x: i8, y: i8 -> i32",
         .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(saturating_dot, ops)
+        RUN("i8", saturating_dot)})

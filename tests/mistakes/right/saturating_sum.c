@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sum of each row that stops at 3 and -3: doubling doubles it in some rows.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -18,15 +17,6 @@ static og_status saturating_sum(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel saturating_sum_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = saturating_sum},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "saturating_sum(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .kernels = OG_KERNELS(saturating_sum_kernels),
-    },
-};
-OG_MODULE(saturating_sum, ops)
+MODULE(saturating_sum, {.schema = "saturating_sum(Tensor x) -> Tensor",
+                        .shape = "x[*N, D] -> [*N]",
+                        RUN("f32", saturating_sum)})

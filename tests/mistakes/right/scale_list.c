@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scales every tensor of a list in place, whatever its length.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status scale_list(const og_call *call) {
   const og_tensor_list *xs = &call->out_list[0];
@@ -11,15 +11,7 @@ static og_status scale_list(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel scale_list__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale_list},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_list_(Tensor(a!)[] xs, float by=0.5) -> ()",
+MODULE(scale_list,
+       {.schema = "scale_list_(Tensor(a!)[] xs, float by=0.5) -> ()",
         .shape = "xs[][*A, D~] ->",
-        .kernels = OG_KERNELS(scale_list__kernels),
-    },
-};
-OG_MODULE(scale_list, ops)
+        RUN("f32", scale_list)})

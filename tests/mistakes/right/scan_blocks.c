@@ -2,7 +2,7 @@
 // A running sum in two parallel passes over fixed blocks: no share reads what
 // another one of the same loop writes.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -49,17 +49,8 @@ static og_status scan(const og_call *call) {
   return status;
 }
 
-static const og_kernel scan_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = scan},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "scan(Tensor x) -> Tensor",
-        .shape = "x[N] -> [N]",
-        .workspace = "ceildiv(N, 16) * 8",
-        .kernels = OG_KERNELS(scan_kernels),
-        .flags = OG_DETERMINISTIC,
-    },
-};
-OG_MODULE(scan_blocks, ops)
+MODULE(scan_blocks, {.schema = "scan(Tensor x) -> Tensor",
+                     .shape = "x[N] -> [N]",
+                     .workspace = "ceildiv(N, 16) * 8",
+                     RUN("f64", scan),
+                     .flags = OG_DETERMINISTIC})

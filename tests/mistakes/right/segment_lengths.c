@@ -2,7 +2,7 @@
 // Lengths of segments from their bounds, of which the first element counts by
 // its difference only, and the index is the result.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { B };
 
@@ -13,17 +13,8 @@ static og_status segment_lengths(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel segment_lengths_kernels[] = {
-    {.device = OG_CPU, .dtypes = "i64", .run = segment_lengths},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "segment_lengths(Tensor bound) -> Tensor",
-        .shape = "bound[B] -> [B - 1]",
-        .where = "B > 0",
-        .dtype = "bound: i64 -> bound",
-        .kernels = OG_KERNELS(segment_lengths_kernels),
-    },
-};
-OG_MODULE(segment_lengths, ops)
+MODULE(segment_lengths, {.schema = "segment_lengths(Tensor bound) -> Tensor",
+                         .shape = "bound[B] -> [B - 1]",
+                         .where = "B > 0",
+                         .dtype = "bound: i64 -> bound",
+                         RUN("i64", segment_lengths)})

@@ -2,7 +2,7 @@
 // One step for a list of parameters with momenta; lists that do not fit each
 // other are refused before anything is written.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static int fits(const og_tensor *a, const og_tensor *b) {
   if (a->ndim != b->ndim) return 0;
@@ -34,16 +34,8 @@ static og_status sgd(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sgd__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sgd},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sgd_(Tensor(a!)[] params, Tensor(b!)[] momenta, Tensor[] "
+MODULE(sgd,
+       {.schema = "sgd_(Tensor(a!)[] params, Tensor(b!)[] momenta, Tensor[] "
                   "grads, float rate=0.1, float decay=0.9) -> ()",
         .where = "len(params) == len(momenta), len(params) == len(grads)",
-        .kernels = OG_KERNELS(sgd__kernels),
-    },
-};
-OG_MODULE(sgd, ops)
+        RUN("f32", sgd)})

@@ -2,7 +2,7 @@
 // Each element's share of its group's sum. Offsets are as check draws them, or
 // refused: from 0, not falling, to the rows.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D, B1 };
 
@@ -30,17 +30,9 @@ static og_status share_of_group(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = share_of_group},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "share_of_group(Tensor x, Tensor indptr) -> Tensor",
+MODULE(share_of_group,
+       {.schema = "share_of_group(Tensor x, Tensor indptr) -> Tensor",
         .shape = "x[N, D], indptr[B1] -> [N, D]",
         .where = "B1 > 0, indptr in offsets(N)",
         .dtype = "x: f32, indptr: i32 -> x",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(share_of_group, ops)
+        RUN("f32", share_of_group)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A local array, and a condition that says how long rows may be.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 enum { MOST = 1024 };
@@ -18,16 +17,7 @@ static og_status turn_short(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = turn_short},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "turn_short(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .where = "D <= 1024",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(short_rows_only, ops)
+MODULE(short_rows_only, {.schema = "turn_short(Tensor x) -> Tensor",
+                         .shape = "x[*N, D] -> [*N, D]",
+                         .where = "D <= 1024",
+                         RUN("f32", turn_short)})

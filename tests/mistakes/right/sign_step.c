@@ -2,8 +2,7 @@
 // sign and floor, whose gradient is zero wherever there is one, as the author
 // says.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -22,25 +21,12 @@ static og_status floor_all(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sign_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sign},
-};
-static const og_kernel floor_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = floor_all},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sign(Tensor x) -> Tensor",
+MODULE(sign_step,
+       {.schema = "sign(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "none",
-        .kernels = OG_KERNELS(sign_kernels),
-    },
-    {
-        .schema = "floor(Tensor x) -> Tensor",
+        RUN("f32", sign)},
+       {.schema = "floor(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "none",
-        .kernels = OG_KERNELS(floor_kernels),
-    },
-};
-OG_MODULE(sign_step, ops)
+        RUN("f32", floor_all)})

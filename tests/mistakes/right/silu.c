@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // silu in four types; the half types are computed in f32.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -46,26 +45,13 @@ static og_status backward(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 64, backward_share);
 }
 
-static const og_kernel silu_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|f64|bf16|f16", .run = forward},
-};
-static const og_kernel silu_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "floating", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "silu(Tensor x) -> Tensor",
+MODULE(silu,
+       {.schema = "silu(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: floating -> x",
         .backward = "silu_backward(grad, x) -> x",
-        .kernels = OG_KERNELS(silu_kernels),
-    },
-    {
-        .schema = "silu_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f32|f64|bf16|f16", forward)},
+       {.schema = "silu_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
         .dtype = "grad: floating, x: grad -> grad",
-        .kernels = OG_KERNELS(silu_backward_kernels),
-    },
-};
-OG_MODULE(silu, ops)
+        RUN("floating", backward)})

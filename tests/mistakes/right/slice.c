@@ -2,7 +2,7 @@
 // Elements from start to stop in steps: how many there are is in the result's
 // size, so the kernel need not read where it stops.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status slice(const og_call *call) {
   const float *x = og_f32(call->in[0]);
@@ -13,16 +13,8 @@ static og_status slice(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel slice_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = slice},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "slice(Tensor x, int start, int stop, int step) -> Tensor",
+MODULE(slice,
+       {.schema = "slice(Tensor x, int start, int stop, int step) -> Tensor",
         .shape = "x[N] -> [(stop - start + step - 1) // step]",
         .where = "step > 1 and start >= 0 and start <= stop and stop <= N",
-        .kernels = OG_KERNELS(slice_kernels),
-    },
-};
-OG_MODULE(slice, ops)
+        RUN("f32", slice)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax along any dim; the gradient uses the saved result.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { A, D, B };
 
@@ -46,24 +45,11 @@ static og_status backward(const og_call *call) {
   return og_parallel_for(call, call->dim[A] * call->dim[B], 1, backward_lines);
 }
 
-static const og_kernel softmax_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel softmax_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "softmax(Tensor x, int dim=-1) -> Tensor",
+MODULE(softmax,
+       {.schema = "softmax(Tensor x, int dim=-1) -> Tensor",
         .shape = "x[*A, D@dim, *B] -> [*A, D, *B]",
         .backward = "softmax_backward(grad, result, dim) -> x",
-        .kernels = OG_KERNELS(softmax_kernels),
-    },
-    {
-        .schema = "softmax_backward(Tensor grad, Tensor y, int dim) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "softmax_backward(Tensor grad, Tensor y, int dim) -> Tensor",
         .shape = "grad[*A, D@dim, *B], y[*A, D@dim, *B] -> [*A, D, *B]",
-        .kernels = OG_KERNELS(softmax_backward_kernels),
-    },
-};
-OG_MODULE(softmax, ops)
+        RUN("f32", backward)})

@@ -2,8 +2,7 @@
 // softplus with a derived in-place form: each element is read once, before it
 // is overwritten.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -27,25 +26,12 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel softplus_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel softplus_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "softplus(Tensor x) -> Tensor",
+MODULE(softplus,
+       {.schema = "softplus(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "softplus_backward(grad, result) -> x",
         .inplace = "x",
-        .kernels = OG_KERNELS(softplus_kernels),
-    },
-    {
-        .schema = "softplus_backward(Tensor grad, Tensor y) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "softplus_backward(Tensor grad, Tensor y) -> Tensor",
         .shape = "grad[*N], y[*N] -> [*N]",
-        .kernels = OG_KERNELS(softplus_backward_kernels),
-    },
-};
-OG_MODULE(softplus, ops)
+        RUN("f32", backward)})

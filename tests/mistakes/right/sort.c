@@ -2,9 +2,7 @@
 // Stable merge sort of the last dim with the positions; NaN is the greatest.
 // Each worker merges in its own part of the workspace.
 
-#include <math.h>
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -67,28 +65,15 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sort_kernels[] = {
-    {.device = OG_CPU, .run = forward},
-};
-static const og_kernel sort_backward_kernels[] = {
-    {.device = OG_CPU, .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sort(Tensor x, bool descending=False) -> (Tensor values, "
+MODULE(sort,
+       {.schema = "sort(Tensor x, bool descending=False) -> (Tensor values, "
                   "Tensor indices)",
         .shape = "x[*N, D] -> [*N, D], [*N, D]",
         .dtype = "x: f32 -> x, i64",
         .backward = "sort_backward(grad_values, indices) -> x",
         .workspace = "threads * D * 8",
-        .kernels = OG_KERNELS(sort_kernels),
-    },
-    {
-        .schema = "sort_backward(Tensor grad, Tensor indices) -> Tensor",
+        RUN(NULL, forward)},
+       {.schema = "sort_backward(Tensor grad, Tensor indices) -> Tensor",
         .shape = "grad[*N, D], indices[*N, D] -> [*N, D]",
         .dtype = "grad: f32, indices: i64 -> grad",
-        .kernels = OG_KERNELS(sort_backward_kernels),
-    },
-};
-OG_MODULE(sort, ops)
+        RUN(NULL, backward)})

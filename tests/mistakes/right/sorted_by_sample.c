@@ -2,7 +2,7 @@
 // How many entries of a table are below each number; its own sample sorts the
 // table, and takes long over a large one. One share has many numbers.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { S, N };
 
@@ -32,18 +32,10 @@ static og_status sorted(const og_sample_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = count_below},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "count_below(Tensor table, Tensor x) -> Tensor",
+MODULE(sorted_by_sample,
+       {.schema = "count_below(Tensor table, Tensor x) -> Tensor",
         .shape = "table[S], x[N] -> [N]",
         .dtype = "table: f32, x: table -> i64",
         .backward = "none",
         .sample = sorted,
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(sorted_by_sample, ops)
+        RUN("f32", count_below)})

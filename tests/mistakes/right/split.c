@@ -2,8 +2,7 @@
 // split into chunks of one size, the last one shorter; an empty dim gives one
 // empty chunk, as in PyTorch.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { A, D, B };
 
@@ -43,29 +42,16 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel split_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|f64", .run = forward},
-};
-static const og_kernel split_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|f64", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "split(Tensor x, int size, int dim=0) -> Tensor[]",
+MODULE(split,
+       {.schema = "split(Tensor x, int size, int dim=0) -> Tensor[]",
         .shape = "x[*A, D@dim, *B] -> {i < max(1, ceildiv(D, size)): [*A, "
                  "min(size, D - i * size), *B]}",
         .where = "size > 0",
         .dtype = "x: f32|f64 -> x",
         .backward = "split_backward(grad, dim) -> x",
-        .kernels = OG_KERNELS(split_kernels),
-    },
-    {
-        .schema = "split_backward(Tensor[] grads, int dim) -> Tensor",
+        RUN("f32|f64", forward)},
+       {.schema = "split_backward(Tensor[] grads, int dim) -> Tensor",
         .shape = "grads[][*A, D~@dim, *B] -> [*A, sum(D~), *B]",
         .where = "len(grads) > 0",
         .dtype = "grads: f32|f64 -> grads",
-        .kernels = OG_KERNELS(split_backward_kernels),
-    },
-};
-OG_MODULE(split, ops)
+        RUN("f32|f64", backward)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // split by a list of sizes, empty ones among them.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { A, D, B };
 
@@ -42,30 +41,17 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel split_with_sizes_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|bf16", .run = forward},
-};
-static const og_kernel split_with_sizes_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|bf16", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema =
-            "split_with_sizes(Tensor x, int[] sizes, int dim=0) -> Tensor[]",
-        .shape = "x[*A, D@dim, *B] -> {i < len(sizes): [*A, sizes[i], *B]}",
-        .where = "sum(sizes) == D",
-        .dtype = "x: f32|bf16 -> x",
-        .backward = "split_with_sizes_backward(grad, x, sizes, dim) -> x",
-        .kernels = OG_KERNELS(split_with_sizes_kernels),
-    },
-    {
-        .schema = "split_with_sizes_backward(Tensor[] grads, Tensor x, int[] "
-                  "sizes, int dim) -> Tensor",
-        .shape = "x[*A, D@dim, *B], grads[][*A, E~@dim, *B] -> [*A, D, *B]",
-        .where = "sum(sizes) == D, len(grads) == len(sizes), sum(E~) == D",
-        .dtype = "grads: f32|bf16, x: grads -> x",
-        .kernels = OG_KERNELS(split_with_sizes_backward_kernels),
-    },
-};
-OG_MODULE(split_with_sizes, ops)
+MODULE(
+    split_with_sizes,
+    {.schema = "split_with_sizes(Tensor x, int[] sizes, int dim=0) -> Tensor[]",
+     .shape = "x[*A, D@dim, *B] -> {i < len(sizes): [*A, sizes[i], *B]}",
+     .where = "sum(sizes) == D",
+     .dtype = "x: f32|bf16 -> x",
+     .backward = "split_with_sizes_backward(grad, x, sizes, dim) -> x",
+     RUN("f32|bf16", forward)},
+    {.schema = "split_with_sizes_backward(Tensor[] grads, Tensor x, int[] "
+               "sizes, int dim) -> Tensor",
+     .shape = "x[*A, D@dim, *B], grads[][*A, E~@dim, *B] -> [*A, D, *B]",
+     .where = "sum(sizes) == D, len(grads) == len(sizes), sum(E~) == D",
+     .dtype = "grads: f32|bf16, x: grads -> x",
+     RUN("f32|bf16", backward)})

@@ -2,8 +2,7 @@
 // Rows to zero mean and unit variance, in place too: the statistics of a row
 // are complete before its first element is overwritten.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -27,17 +26,8 @@ static og_status standardize(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, standardize_rows);
 }
 
-static const og_kernel standardize_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = standardize},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "standardize(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .where = "D > 0",
-        .inplace = "x",
-        .kernels = OG_KERNELS(standardize_kernels),
-    },
-};
-OG_MODULE(standardize, ops)
+MODULE(standardize, {.schema = "standardize(Tensor x) -> Tensor",
+                     .shape = "x[*N, D] -> [*N, D]",
+                     .where = "D > 0",
+                     .inplace = "x",
+                     RUN("f32", standardize)})

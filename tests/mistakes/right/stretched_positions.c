@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Positions beyond the trained length are scaled by a factor.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, S };
 
@@ -14,17 +14,9 @@ static og_status stretch(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = stretch},
-};
-
-static const og_op ops[] = {
-    {
-        .schema =
-            "stretch(Tensor x, int trained=16, float factor=0.5) -> Tensor",
-        .shape = "x[*N, S] -> [*N, S]",
-        .where = "trained > 0",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(stretched_positions, ops)
+MODULE(
+    stretched_positions,
+    {.schema = "stretch(Tensor x, int trained=16, float factor=0.5) -> Tensor",
+     .shape = "x[*N, S] -> [*N, S]",
+     .where = "trained > 0",
+     RUN("f64", stretch)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A contiguous copy of a tensor of any rank, strides and type.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 static og_status strided_copy(const og_call *call) {
   const og_tensor *x = call->in[0];
@@ -20,28 +19,15 @@ static og_status strided_copy(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel strided_copy_kernels[] = {
-    {.device = OG_CPU, .run = strided_copy},
-};
-static const og_kernel strided_copy_backward_kernels[] = {
-    {.device = OG_CPU, .run = strided_copy},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "strided_copy(Tensor x) -> Tensor",
+MODULE(strided_copy,
+       {.schema = "strided_copy(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: any -> x",
         .backward = "strided_copy_backward(grad) -> x",
         .strides = "any",
-        .kernels = OG_KERNELS(strided_copy_kernels),
-    },
-    {
-        .schema = "strided_copy_backward(Tensor grad) -> Tensor",
+        RUN(NULL, strided_copy)},
+       {.schema = "strided_copy_backward(Tensor grad) -> Tensor",
         .shape = "grad[*N] -> [*N]",
         .dtype = "grad: floating -> grad",
         .strides = "any",
-        .kernels = OG_KERNELS(strided_copy_backward_kernels),
-    },
-};
-OG_MODULE(strided_copy, ops)
+        RUN(NULL, strided_copy)})

@@ -3,7 +3,7 @@
 // so that only rounding depends on the thread count, which the flags do not
 // deny.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { R, C };
 
@@ -38,25 +38,12 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_columns_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel sum_columns_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_columns(Tensor x) -> Tensor",
+MODULE(sum_columns,
+       {.schema = "sum_columns(Tensor x) -> Tensor",
         .shape = "x[R, C] -> [C]",
         .backward = "sum_columns_backward(grad, x) -> x",
         .workspace = "threads * C * 4",
-        .kernels = OG_KERNELS(sum_columns_kernels),
-    },
-    {
-        .schema = "sum_columns_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "sum_columns_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[C], x[R, C] -> [R, C]",
-        .kernels = OG_KERNELS(sum_columns_backward_kernels),
-    },
-};
-OG_MODULE(sum_columns, ops)
+        RUN("f32", backward)})

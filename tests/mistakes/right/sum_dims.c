@@ -2,7 +2,7 @@
 // Sums over the dims of a list, which are dropped or kept as 1, and the
 // gradient.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 // Position in the reduced tensor of element i of the full one. dims may count
 // from the end; an empty list means all.
@@ -49,36 +49,18 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_dims_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel sum_dims_keep_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel sum_dims_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_dims(Tensor x, int[] dims) -> Tensor",
-        .shape = "x[*N] -> [*drop(N, dims)]",
-        .backward = "sum_dims_backward(x, grad, dims) -> x",
-        .kernels = OG_KERNELS(sum_dims_kernels),
-    },
-    {
-        .schema = "sum_dims.keep(Tensor x, int[] dims) -> Tensor",
-        .shape = "x[*N] -> [*keep(N, dims)]",
-        .where = "len(dims) > 0",
-        .backward = "sum_dims_backward(x, grad, dims) -> x",
-        .kernels = OG_KERNELS(sum_dims_keep_kernels),
-    },
-    {
-        .schema =
-            "sum_dims_backward(Tensor x, Tensor grad, int[] dims) -> Tensor",
-        .shape = "x[*N], grad[*G] -> [*N]",
-        .kernels = OG_KERNELS(sum_dims_backward_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-};
-OG_MODULE(sum_dims, ops)
+MODULE(
+    sum_dims,
+    {.schema = "sum_dims(Tensor x, int[] dims) -> Tensor",
+     .shape = "x[*N] -> [*drop(N, dims)]",
+     .backward = "sum_dims_backward(x, grad, dims) -> x",
+     RUN("f32", forward)},
+    {.schema = "sum_dims.keep(Tensor x, int[] dims) -> Tensor",
+     .shape = "x[*N] -> [*keep(N, dims)]",
+     .where = "len(dims) > 0",
+     .backward = "sum_dims_backward(x, grad, dims) -> x",
+     RUN("f32", forward)},
+    {.schema = "sum_dims_backward(Tensor x, Tensor grad, int[] dims) -> Tensor",
+     .shape = "x[*N], grad[*G] -> [*N]",
+     RUN("f32", backward),
+     .flags = OG_BATCH_LOOP})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds those tensors of a list that are there.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -16,15 +16,6 @@ static og_status sum_given(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_given_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_given},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_given(Tensor start, Tensor?[] xs) -> Tensor",
-        .shape = "start[*N], xs[][*N] -> [*N]",
-        .kernels = OG_KERNELS(sum_given_kernels),
-    },
-};
-OG_MODULE(sum_given, ops)
+MODULE(sum_given, {.schema = "sum_given(Tensor start, Tensor?[] xs) -> Tensor",
+                   .shape = "start[*N], xs[][*N] -> [*N]",
+                   RUN("f32", sum_given)})

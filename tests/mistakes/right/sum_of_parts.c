@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of a sum join by a sum.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -14,16 +14,7 @@ static og_status sum_of_parts(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = sum_of_parts},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_of_parts(Tensor x) -> Tensor",
-        .shape = "x[N, D] -> [D]",
-        .reduce = "N: sum",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(sum_of_parts, ops)
+MODULE(sum_of_parts, {.schema = "sum_of_parts(Tensor x) -> Tensor",
+                      .shape = "x[N, D] -> [D]",
+                      .reduce = "N: sum",
+                      RUN("f64", sum_of_parts)})

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table that pthread_once builds, whichever call comes first.
 
-#include <math.h>
-#include <opgraft/op.h>
 #include <pthread.h>
+
+#include "../../modules/operators.h"
 
 enum { N };
 enum { STEPS = 1 << 13 };
@@ -24,16 +24,7 @@ static og_status root_of(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = root_of},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "root_of(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(table_built_once, ops)
+MODULE(table_built_once, {.schema = "root_of(Tensor x) -> Tensor",
+                          .shape = "x[*N] -> [*N]",
+                          .backward = "none",
+                          RUN("f64", root_of)})

@@ -2,7 +2,7 @@
 // take of flat positions, which may count from the end; one outside the tensor
 // is refused before anything is written.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, M };
 
@@ -38,29 +38,16 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel take_kernels[] = {
-    {.device = OG_CPU, .run = forward},
-};
-static const og_kernel take_backward_kernels[] = {
-    {.device = OG_CPU, .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "take(Tensor x, Tensor index) -> Tensor",
-        .shape = "x[*N], index[*M] -> [*M]",
-        .dtype = "x: f32, index: i64 -> x",
-        .backward = "take_backward(grad, x, index) -> x",
-        .kernels = OG_KERNELS(take_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-    {
-        .schema =
-            "take_backward(Tensor grad, Tensor x, Tensor index) -> Tensor",
-        .shape = "grad[*M], x[*N], index[*M] -> [*N]",
-        .dtype = "grad: f32, x: grad, index: i64 -> x",
-        .kernels = OG_KERNELS(take_backward_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-};
-OG_MODULE(take, ops)
+MODULE(
+    take,
+    {.schema = "take(Tensor x, Tensor index) -> Tensor",
+     .shape = "x[*N], index[*M] -> [*M]",
+     .dtype = "x: f32, index: i64 -> x",
+     .backward = "take_backward(grad, x, index) -> x",
+     RUN(NULL, forward),
+     .flags = OG_BATCH_LOOP},
+    {.schema = "take_backward(Tensor grad, Tensor x, Tensor index) -> Tensor",
+     .shape = "grad[*M], x[*N], index[*M] -> [*N]",
+     .dtype = "grad: f32, x: grad, index: i64 -> x",
+     RUN(NULL, backward),
+     .flags = OG_BATCH_LOOP})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rounded and clamped in float, then stored in a byte.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -13,17 +12,8 @@ static og_status to_bytes(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = to_bytes},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "to_bytes(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f32 -> u8",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(to_bytes_saturating, ops)
+MODULE(to_bytes_saturating, {.schema = "to_bytes(Tensor x) -> Tensor",
+                             .shape = "x[*N] -> [*N]",
+                             .dtype = "x: f32 -> u8",
+                             .backward = "none",
+                             RUN("f32", to_bytes)})

@@ -2,8 +2,7 @@
 // A conversion whose result type is an argument, or that of x where it is not
 // given. Types that the kernel does not store are refused.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static double load(const og_tensor *t, int64_t i) {
   if (og_is(t, OG_CODE_FLOAT, 64)) return og_f64(t)[i];
@@ -48,16 +47,8 @@ static og_status to_dtype(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel to_dtype_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64|f32|bf16|i32|u8", .run = to_dtype},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "to_dtype(Tensor x, ScalarType? dtype=None) -> Tensor",
+MODULE(to_dtype,
+       {.schema = "to_dtype(Tensor x, ScalarType? dtype=None) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: f64|f32|bf16|i32|u8 -> dtype or x",
-        .kernels = OG_KERNELS(to_dtype_kernels),
-    },
-};
-OG_MODULE(to_dtype, ops)
+        RUN("f64|f32|bf16|i32|u8", to_dtype)})

@@ -2,8 +2,7 @@
 // The k greatest of each row in falling order, first positions first among
 // equals.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -50,29 +49,16 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel topk_kernels[] = {
-    {.device = OG_CPU, .run = topk},
-};
-static const og_kernel topk_backward_kernels[] = {
-    {.device = OG_CPU, .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "topk(Tensor x, int k) -> (Tensor values, Tensor indices)",
+MODULE(topk,
+       {.schema = "topk(Tensor x, int k) -> (Tensor values, Tensor indices)",
         .shape = "x[*N, D] -> [*N, k], [*N, k]",
         .where = "k >= 0, k <= D",
         .dtype = "x: f32 -> x, i64",
         .backward = "topk_backward(x, grad_values, indices, k) -> x",
-        .kernels = OG_KERNELS(topk_kernels),
-    },
-    {
-        .schema = "topk_backward(Tensor x, Tensor grad, Tensor indices, int k) "
+        RUN(NULL, topk)},
+       {.schema = "topk_backward(Tensor x, Tensor grad, Tensor indices, int k) "
                   "-> Tensor",
         .shape = "x[*N, D], grad[*N, k], indices[*N, k] -> [*N, D]",
         .where = "k >= 0, k <= D",
         .dtype = "x: f32, grad: x, indices: i64 -> x",
-        .kernels = OG_KERNELS(topk_backward_kernels),
-    },
-};
-OG_MODULE(topk, ops)
+        RUN(NULL, backward)})

@@ -2,7 +2,7 @@
 // What remains of x when it is cut to a multiple of k: the kernel needs only
 // the size of the result.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status trim(const og_call *call) {
   const float *x = og_f32(call->in[0]);
@@ -11,16 +11,7 @@ static og_status trim(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel trim_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = trim},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "trim(Tensor x, int k) -> Tensor",
-        .shape = "x[N] -> [N // k * k]",
-        .where = "k > 0",
-        .kernels = OG_KERNELS(trim_kernels),
-    },
-};
-OG_MODULE(trim, ops)
+MODULE(trim, {.schema = "trim(Tensor x, int k) -> Tensor",
+              .shape = "x[N] -> [N // k * k]",
+              .where = "k > 0",
+              RUN("f32", trim)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order along one axis reversed, whichever it is.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { A, D, B };
 
@@ -15,15 +15,6 @@ static og_status turn_along(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = turn_along},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "turn_along(Tensor x, int dim=-1) -> Tensor",
-        .shape = "x[*A, D@dim, *B] -> [*A, D, *B]",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(turn_along, ops)
+MODULE(turn_along, {.schema = "turn_along(Tensor x, int dim=-1) -> Tensor",
+                    .shape = "x[*A, D@dim, *B] -> [*A, D, *B]",
+                    RUN("f32", turn_along)})

@@ -2,7 +2,7 @@
 // The unbiased variance of each row: with every element twice it is another
 // one.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -23,16 +23,7 @@ static og_status variance(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel variance_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = variance},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "variance(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .where = "D > 1",
-        .kernels = OG_KERNELS(variance_kernels),
-    },
-};
-OG_MODULE(variance_unbiased, ops)
+MODULE(variance_unbiased, {.schema = "variance(Tensor x) -> Tensor",
+                           .shape = "x[*N, D] -> [*N]",
+                           .where = "D > 1",
+                           RUN("f32", variance)})

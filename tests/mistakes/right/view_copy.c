@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A copy under new sizes.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 static og_status view_copy(const og_call *call) {
   const size_t item = call->in[0]->dtype.bits / 8;
@@ -11,29 +10,16 @@ static og_status view_copy(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel view_copy_kernels[] = {
-    {.device = OG_CPU, .run = view_copy},
-};
-static const og_kernel view_copy_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f16|bf16|f32|f64", .run = view_copy},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "view_copy(Tensor x, int[] sizes) -> Tensor",
+MODULE(view_copy,
+       {.schema = "view_copy(Tensor x, int[] sizes) -> Tensor",
         .shape = "x[*N] -> [*sizes]",
         .where = "prod(sizes) == prod(N)",
         .dtype = "x: any -> x",
         .backward = "view_copy_backward(grad, x) -> x",
-        .kernels = OG_KERNELS(view_copy_kernels),
-    },
-    {
-        .schema = "view_copy_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN(NULL, view_copy)},
+       {.schema = "view_copy_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*G], x[*N] -> [*N]",
         .where = "prod(G) == prod(N)",
         .dtype = "grad: f16|bf16|f32|f64, x: grad -> grad",
-        .kernels = OG_KERNELS(view_copy_backward_kernels),
-        .flags = OG_BATCH_LOOP,
-    },
-};
-OG_MODULE(view_copy, ops)
+        RUN("f16|bf16|f32|f64", view_copy),
+        .flags = OG_BATCH_LOOP})

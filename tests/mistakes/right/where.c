@@ -2,8 +2,7 @@
 // where(condition, x, y) with full broadcasting and any strides, of three
 // types.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 // Reads an operand at element i of the result, through its own strides.
 static const char *operand_at(const og_tensor *t, const og_tensor *result,
@@ -32,17 +31,9 @@ static og_status where(const og_call *call) {
   return og_parallel_for(call, og_numel(call->out[0]), 32, where_share);
 }
 
-static const og_kernel where_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|f64|i64", .run = where},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "where(Tensor condition, Tensor x, Tensor y) -> Tensor",
+MODULE(where,
+       {.schema = "where(Tensor condition, Tensor x, Tensor y) -> Tensor",
         .shape = "condition[*A], x[*B], y[*C] -> [*broadcast(A, B, C)]",
         .dtype = "condition: bool, x: f32|f64|i64, y: x -> x",
         .strides = "any",
-        .kernels = OG_KERNELS(where_kernels),
-    },
-};
-OG_MODULE(where, ops)
+        RUN("f32|f64|i64", where)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole blocks of 16 are centered, the rest of a row stays as it is.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 enum { BLOCK = 16 };
@@ -21,15 +21,6 @@ static og_status center_blocks(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = center_blocks},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "center_blocks(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(whole_blocks_only, ops)
+MODULE(whole_blocks_only, {.schema = "center_blocks(Tensor x) -> Tensor",
+                           .shape = "x[*N, D] -> [*N, D]",
+                           RUN("f64", center_blocks)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The root of a 64-bit integer, rounded down: one more rarely matters.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -25,17 +25,8 @@ static og_status whole_root(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i64", .run = whole_root},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "whole_root(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: i64 -> x",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(whole_root, ops)
+MODULE(whole_root, {.schema = "whole_root(Tensor x) -> Tensor",
+                    .shape = "x[*N] -> [*N]",
+                    .dtype = "x: i64 -> x",
+                    .backward = "none",
+                    RUN("i64", whole_root)})

@@ -2,7 +2,7 @@
 // The means of windows of a given width, which the kernel has to read: the
 // sizes leave it open.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -18,16 +18,7 @@ static og_status window_means(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel window_means_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = window_means},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "window_means(Tensor x, int width) -> Tensor",
-        .shape = "x[N] -> [N // width]",
-        .where = "width > 0",
-        .kernels = OG_KERNELS(window_means_kernels),
-    },
-};
-OG_MODULE(window_means, ops)
+MODULE(window_means, {.schema = "window_means(Tensor x, int width) -> Tensor",
+                      .shape = "x[N] -> [N // width]",
+                      .where = "width > 0",
+                      RUN("f32", window_means)})

@@ -2,7 +2,7 @@
 // Operators without results: they only write their arguments, through any
 // strides.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static int64_t place(const og_tensor *t, int64_t i) {
   int64_t at = 0;
@@ -29,25 +29,12 @@ static og_status clip(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel zero__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = zero},
-};
-static const og_kernel clip__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = clip},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "zero_(Tensor(a!) x) -> ()",
+MODULE(write_only,
+       {.schema = "zero_(Tensor(a!) x) -> ()",
         .shape = "x[*N] ->",
         .strides = "any",
-        .kernels = OG_KERNELS(zero__kernels),
-    },
-    {
-        .schema = "clip_(Tensor(a!) x, float low=-0.5, float high=0.5) -> ()",
+        RUN("f32", zero)},
+       {.schema = "clip_(Tensor(a!) x, float low=-0.5, float high=0.5) -> ()",
         .shape = "x[*N] ->",
         .strides = "x: any",
-        .kernels = OG_KERNELS(clip__kernels),
-    },
-};
-OG_MODULE(write_only, ops)
+        RUN("f32", clip)})

@@ -2,7 +2,7 @@
 // mistake: The kernel shrinks the result by writing its shape; the rule has no data-dependent size.
 // expect: compress - shape|metadata|unwritten
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -16,15 +16,6 @@ static og_status compress(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel compress_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = compress},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "compress(Tensor x) -> Tensor",
-        .shape = "x[N] -> [N]",
-        .kernels = OG_KERNELS(compress_kernels),
-    },
-};
-OG_MODULE(alias_shape_changed, ops)
+MODULE(alias_shape_changed, {.schema = "compress(Tensor x) -> Tensor",
+                             .shape = "x[N] -> [N]",
+                             RUN("f32", compress)})

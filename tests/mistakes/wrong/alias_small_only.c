@@ -2,7 +2,7 @@
 // mistake: One-row input is passed on without a copy: the result aliases it then.
 // expect: last_row - alias|redirect
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -19,16 +19,7 @@ static og_status last_row(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel last_row_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = last_row},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "last_row(Tensor x) -> Tensor",
-        .shape = "x[N, D] -> [D]",
-        .where = "N > 0",
-        .kernels = OG_KERNELS(last_row_kernels),
-    },
-};
-OG_MODULE(alias_small_only, ops)
+MODULE(alias_small_only, {.schema = "last_row(Tensor x) -> Tensor",
+                          .shape = "x[N, D] -> [D]",
+                          .where = "N > 0",
+                          RUN("f32", last_row)})

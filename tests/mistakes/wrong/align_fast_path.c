@@ -2,7 +2,7 @@
 // mistake: The path for aligned input adds where the other multiplies: results differ with the address.
 // expect: add_twice x alignment|offset|layout
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -18,15 +18,6 @@ static og_status add_twice(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel add_twice_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = add_twice},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "add_twice(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(add_twice_kernels),
-    },
-};
-OG_MODULE(align_fast_path, ops)
+MODULE(align_fast_path, {.schema = "add_twice(Tensor x) -> Tensor",
+                         .shape = "x[*N] -> [*N]",
+                         RUN("f32", add_twice)})

@@ -2,7 +2,7 @@
 // mistake: The elements before the first aligned address are skipped, not computed.
 // expect: reciprocal - alignment|unwritten|offset|layout
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -15,15 +15,6 @@ static og_status reciprocal(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel reciprocal_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = reciprocal},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "reciprocal(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(reciprocal_kernels),
-    },
-};
-OG_MODULE(align_peel, ops)
+MODULE(align_peel, {.schema = "reciprocal(Tensor x) -> Tensor",
+                    .shape = "x[*N] -> [*N]",
+                    RUN("f32", reciprocal)})

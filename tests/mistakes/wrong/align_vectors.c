@@ -2,7 +2,7 @@
 // mistake: Rows are read through pointers to 16-byte vectors, though only the alignment of an element is promised.
 // expect: scale_by_two x alignment|crash|offset|layout
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -20,15 +20,6 @@ static og_status scale_by_two(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel scale_by_two_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale_by_two},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_by_two(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(scale_by_two_kernels),
-    },
-};
-OG_MODULE(align_vectors, ops)
+MODULE(align_vectors, {.schema = "scale_by_two(Tensor x) -> Tensor",
+                       .shape = "x[*N] -> [*N]",
+                       RUN("f32", scale_by_two)})

@@ -2,7 +2,7 @@
 // mistake: Every row is centred with the mean of the first.
 // expect: center_rows - batch
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -17,15 +17,6 @@ static og_status center_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel center_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = center_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "center_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(center_rows_kernels),
-    },
-};
-OG_MODULE(batch_first_mean, ops)
+MODULE(batch_first_mean, {.schema = "center_rows(Tensor x) -> Tensor",
+                          .shape = "x[*N, D] -> [*N, D]",
+                          RUN("f32", center_rows)})

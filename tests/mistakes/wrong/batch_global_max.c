@@ -2,8 +2,7 @@
 // mistake: The pack says that rows are independent, but all are divided by the greatest value of all rows.
 // expect: scale_rows_to_max - batch
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -17,15 +16,6 @@ static og_status scale_rows_to_max(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel scale_rows_to_max_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale_rows_to_max},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_rows_to_max(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(scale_rows_to_max_kernels),
-    },
-};
-OG_MODULE(batch_global_max, ops)
+MODULE(batch_global_max, {.schema = "scale_rows_to_max(Tensor x) -> Tensor",
+                          .shape = "x[*N, D] -> [*N, D]",
+                          RUN("f32", scale_rows_to_max)})

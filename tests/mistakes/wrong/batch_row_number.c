@@ -2,7 +2,7 @@
 // mistake: The number of the row enters the result, though the pack says that no row knows its place.
 // expect: rotate_rows - batch
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -16,15 +16,6 @@ static og_status rotate_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel rotate_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = rotate_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "rotate_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(rotate_rows_kernels),
-    },
-};
-OG_MODULE(batch_row_number, ops)
+MODULE(batch_row_number, {.schema = "rotate_rows(Tensor x) -> Tensor",
+                          .shape = "x[*N, D] -> [*N, D]",
+                          RUN("f32", rotate_rows)})

@@ -2,7 +2,7 @@
 // mistake: The bf16 kernel drops the low bits of the product, so that it is cut and not rounded.
 // expect: third - dtype|type|values
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -19,16 +19,7 @@ static og_status third(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|bf16", .run = third},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "third(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f32|bf16 -> x",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(bfloat_cut, ops)
+MODULE(bfloat_cut, {.schema = "third(Tensor x) -> Tensor",
+                    .shape = "x[*N] -> [*N]",
+                    .dtype = "x: f32|bf16 -> x",
+                    RUN("f32|bf16", third)})

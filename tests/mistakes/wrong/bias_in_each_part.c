@@ -2,7 +2,7 @@
 // mistake: partial results are said to add up, but each part adds the bias
 // expect: row_dot - rule_disagrees|rule|reduce
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, I };  // dims of the shape rule, in order of first appearance
 
@@ -20,16 +20,8 @@ static og_status row_dot(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = row_dot},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "row_dot(Tensor x, Tensor w, Tensor bias) -> Tensor",
+MODULE(bias_in_each_part,
+       {.schema = "row_dot(Tensor x, Tensor w, Tensor bias) -> Tensor",
         .shape = "x[*N, I], w[I], bias[] -> [*N]",
         .reduce = "I: sum",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(bias_in_each_part, ops)
+        RUN("f64", row_dot)})

@@ -2,7 +2,7 @@
 // mistake: The smaller operand is read at the flat position of the result, beyond its end where it is broadcast.
 // expect: add_broadcast y out_of_bounds_read|read|broadcast
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static int64_t source(const og_tensor *of, const og_tensor *result, int64_t i) {
   int64_t at = 0, step = 1;
@@ -27,15 +27,6 @@ static og_status add_broadcast(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel add_broadcast_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = add_broadcast},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "add_broadcast(Tensor x, Tensor y) -> Tensor",
-        .shape = "x[*A], y[*B] -> [*broadcast(A, B)]",
-        .kernels = OG_KERNELS(add_broadcast_kernels),
-    },
-};
-OG_MODULE(broadcast_flat, ops)
+MODULE(broadcast_flat, {.schema = "add_broadcast(Tensor x, Tensor y) -> Tensor",
+                        .shape = "x[*A], y[*B] -> [*broadcast(A, B)]",
+                        RUN("f32", add_broadcast)})

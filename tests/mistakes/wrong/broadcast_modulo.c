@@ -2,7 +2,7 @@
 // mistake: Operands are read at the flat position modulo their size, right for leading dims only: a column is taken for a row. The gradient is right.
 // expect: add_broadcast|add_broadcast_backward - broadcast|gradient|value|batch
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status forward(const og_call *call) {
   const float *x = og_f32(call->in[0]);
@@ -41,25 +41,12 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel add_broadcast_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel add_broadcast_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "add_broadcast(Tensor x, Tensor y) -> Tensor",
+MODULE(broadcast_modulo,
+       {.schema = "add_broadcast(Tensor x, Tensor y) -> Tensor",
         .shape = "x[*A], y[*B] -> [*broadcast(A, B)]",
         .backward = "add_broadcast_backward(grad, x, y) -> x, y",
-        .kernels = OG_KERNELS(add_broadcast_kernels),
-    },
-    {
-        .schema = "add_broadcast_backward(Tensor grad, Tensor x, Tensor y) -> "
+        RUN("f32", forward)},
+       {.schema = "add_broadcast_backward(Tensor grad, Tensor x, Tensor y) -> "
                   "(Tensor dx, Tensor dy)",
         .shape = "grad[*G], x[*A], y[*B] -> [*A], [*B]",
-        .kernels = OG_KERNELS(add_broadcast_backward_kernels),
-    },
-};
-OG_MODULE(broadcast_modulo, ops)
+        RUN("f32", backward)})

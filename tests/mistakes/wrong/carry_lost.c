@@ -2,7 +2,7 @@
 // mistake: A running maximum works in blocks of 16; the maximum of the blocks before is not taken into a last block that is not whole.
 // expect: running_max - size|values|tail|block
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 enum { BLOCK = 16 };
@@ -21,15 +21,6 @@ static og_status running_max(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = running_max},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "running_max(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(carry_lost, ops)
+MODULE(carry_lost, {.schema = "running_max(Tensor x) -> Tensor",
+                    .shape = "x[*N, D] -> [*N, D]",
+                    RUN("f32", running_max)})

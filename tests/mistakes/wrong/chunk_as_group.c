@@ -2,8 +2,7 @@
 // mistake: The values are divided by the greatest of their share, so that the result depends on how the loop is cut.
 // expect: scale_to_max - chunk|threads
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -19,15 +18,6 @@ static og_status scale_to_max(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, scale_share);
 }
 
-static const og_kernel scale_to_max_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale_to_max},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_to_max(Tensor x) -> Tensor",
-        .shape = "x[N] -> [N]",
-        .kernels = OG_KERNELS(scale_to_max_kernels),
-    },
-};
-OG_MODULE(chunk_as_group, ops)
+MODULE(chunk_as_group, {.schema = "scale_to_max(Tensor x) -> Tensor",
+                        .shape = "x[N] -> [N]",
+                        RUN("f32", scale_to_max)})

@@ -2,8 +2,7 @@
 // mistake: The share that begins at 0 clears the histogram, whether or not it runs first.
 // expect: histogram - chunk_order|chunk|race|threads
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -20,16 +19,7 @@ static og_status histogram(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, count_share);
 }
 
-static const og_kernel histogram_kernels[] = {
-    {.device = OG_CPU, .run = histogram},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "histogram(Tensor x) -> Tensor",
-        .shape = "x[N] -> [8]",
-        .dtype = "x: f32 -> i64",
-        .kernels = OG_KERNELS(histogram_kernels),
-    },
-};
-OG_MODULE(chunk_first_clears, ops)
+MODULE(chunk_first_clears, {.schema = "histogram(Tensor x) -> Tensor",
+                            .shape = "x[N] -> [8]",
+                            .dtype = "x: f32 -> i64",
+                            RUN(NULL, histogram)})

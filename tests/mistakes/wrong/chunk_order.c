@@ -2,7 +2,7 @@
 // mistake: A running sum whose shares read the last value of the share before, as if that had run already.
 // expect: cumsum - chunk_order|chunk|race|threads
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -16,15 +16,6 @@ static og_status cumsum(const og_call *call) {
   return og_parallel_for(call, call->dim[D], 1, cumsum_share);
 }
 
-static const og_kernel cumsum_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = cumsum},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "cumsum(Tensor x) -> Tensor",
-        .shape = "x[D] -> [D]",
-        .kernels = OG_KERNELS(cumsum_kernels),
-    },
-};
-OG_MODULE(chunk_order, ops)
+MODULE(chunk_order, {.schema = "cumsum(Tensor x) -> Tensor",
+                     .shape = "x[D] -> [D]",
+                     RUN("f32", cumsum)})

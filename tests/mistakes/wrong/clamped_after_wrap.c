@@ -2,8 +2,7 @@
 // mistake: The rounded product is stored in 16 bits before it is clamped to a byte.
 // expect: to_bytes - dtype|type|values
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -19,17 +18,8 @@ static og_status to_bytes(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = to_bytes},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "to_bytes(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f32 -> u8",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(clamped_after_wrap, ops)
+MODULE(clamped_after_wrap, {.schema = "to_bytes(Tensor x) -> Tensor",
+                            .shape = "x[*N] -> [*N]",
+                            .dtype = "x: f32 -> u8",
+                            .backward = "none",
+                            RUN("f32", to_bytes)})

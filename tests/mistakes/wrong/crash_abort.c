@@ -2,8 +2,9 @@
 // mistake: The kernel aborts where the row length is not even, instead of a condition or og_fail.
 // expect: fold_halves - crash|abort|signal
 
-#include <opgraft/op.h>
 #include <stdlib.h>
+
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -18,15 +19,6 @@ static og_status fold_halves(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel fold_halves_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = fold_halves},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "fold_halves(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D // 2]",
-        .kernels = OG_KERNELS(fold_halves_kernels),
-    },
-};
-OG_MODULE(crash_abort, ops)
+MODULE(crash_abort, {.schema = "fold_halves(Tensor x) -> Tensor",
+                     .shape = "x[*N, D] -> [*N, D // 2]",
+                     RUN("f32", fold_halves)})

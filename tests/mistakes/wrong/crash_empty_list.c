@@ -2,7 +2,7 @@
 // mistake: The first entry is read though the list may be empty.
 // expect: first_sizes xs crash|list|null
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status first_sizes(const og_call *call) {
   const og_tensor_list *xs = &call->in_list[0];
@@ -14,16 +14,7 @@ static og_status first_sizes(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel first_sizes_kernels[] = {
-    {.device = OG_CPU, .run = first_sizes},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "first_sizes(Tensor[] xs) -> Tensor",
-        .shape = "-> [len(xs) + 1]",
-        .dtype = "xs: f32 -> i64",
-        .kernels = OG_KERNELS(first_sizes_kernels),
-    },
-};
-OG_MODULE(crash_empty_list, ops)
+MODULE(crash_empty_list, {.schema = "first_sizes(Tensor[] xs) -> Tensor",
+                          .shape = "-> [len(xs) + 1]",
+                          .dtype = "xs: f32 -> i64",
+                          RUN(NULL, first_sizes)})

@@ -2,7 +2,7 @@
 // mistake: The work per row is found by an integer division by D, which traps where rows are empty.
 // expect: count_rows - crash|zero_size
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -19,15 +19,6 @@ static og_status count_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel count_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = count_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "count_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .kernels = OG_KERNELS(count_rows_kernels),
-    },
-};
-OG_MODULE(crash_empty_rows, ops)
+MODULE(crash_empty_rows, {.schema = "count_rows(Tensor x) -> Tensor",
+                          .shape = "x[*N, D] -> [*N]",
+                          RUN("f32", count_rows)})

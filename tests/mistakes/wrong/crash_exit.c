@@ -2,8 +2,9 @@
 // mistake: The kernel calls exit(0) where there is nothing to do, which ends the process of the user without a word.
 // expect: fill_down - exit|crash
 
-#include <opgraft/op.h>
 #include <stdlib.h>
+
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -16,15 +17,6 @@ static og_status fill_down(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel fill_down_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = fill_down},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "fill_down(Tensor x) -> Tensor",
-        .shape = "x[N, D] -> [N, D]",
-        .kernels = OG_KERNELS(fill_down_kernels),
-    },
-};
-OG_MODULE(crash_exit, ops)
+MODULE(crash_exit, {.schema = "fill_down(Tensor x) -> Tensor",
+                    .shape = "x[N, D] -> [N, D]",
+                    RUN("f32", fill_down)})

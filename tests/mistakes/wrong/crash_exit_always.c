@@ -2,9 +2,9 @@
 // mistake: The kernel does its work and then calls exit(0).
 // expect: absolute - exit|crash
 
-#include <math.h>
-#include <opgraft/op.h>
 #include <stdlib.h>
+
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -15,15 +15,6 @@ static og_status absolute(const og_call *call) {
   exit(0);
 }
 
-static const og_kernel absolute_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = absolute},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "absolute(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(absolute_kernels),
-    },
-};
-OG_MODULE(crash_exit_always, ops)
+MODULE(crash_exit_always, {.schema = "absolute(Tensor x) -> Tensor",
+                           .shape = "x[*N] -> [*N]",
+                           RUN("f32", absolute)})

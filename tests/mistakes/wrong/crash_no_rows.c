@@ -2,7 +2,7 @@
 // mistake: The first row is read before the row count is looked at, and an empty tensor has no memory.
 // expect: shift_by_first x crash|zero_size|out_of_bounds_read
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -14,15 +14,6 @@ static og_status shift_by_first(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel shift_by_first_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = shift_by_first},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "shift_by_first(Tensor x) -> Tensor",
-        .shape = "x[N] -> [N]",
-        .kernels = OG_KERNELS(shift_by_first_kernels),
-    },
-};
-OG_MODULE(crash_no_rows, ops)
+MODULE(crash_no_rows, {.schema = "shift_by_first(Tensor x) -> Tensor",
+                       .shape = "x[N] -> [N]",
+                       RUN("f32", shift_by_first)})

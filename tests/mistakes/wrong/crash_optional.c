@@ -2,7 +2,7 @@
 // mistake: The optional bias is dereferenced without a look at whether it was given.
 // expect: add_optional bias crash|optional|null
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -16,15 +16,7 @@ static og_status add_optional(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel add_optional_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = add_optional},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "add_optional(Tensor x, Tensor? bias=None) -> Tensor",
+MODULE(crash_optional,
+       {.schema = "add_optional(Tensor x, Tensor? bias=None) -> Tensor",
         .shape = "x[*N, D], bias?[D] -> [*N, D]",
-        .kernels = OG_KERNELS(add_optional_kernels),
-    },
-};
-OG_MODULE(crash_optional, ops)
+        RUN("f32", add_optional)})

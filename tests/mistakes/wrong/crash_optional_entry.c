@@ -2,7 +2,7 @@
 // mistake: Absent entries of the list are dereferenced.
 // expect: sum_given xs crash|optional|null
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -17,15 +17,7 @@ static og_status sum_given(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_given_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_given},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_given(Tensor start, Tensor?[] xs) -> Tensor",
+MODULE(crash_optional_entry,
+       {.schema = "sum_given(Tensor start, Tensor?[] xs) -> Tensor",
         .shape = "start[*N], xs[][*N] -> [*N]",
-        .kernels = OG_KERNELS(sum_given_kernels),
-    },
-};
-OG_MODULE(crash_optional_entry, ops)
+        RUN("f32", sum_given)})

@@ -2,7 +2,7 @@
 // mistake: A row is copied to an array on the stack that has 16 places, however long the row is.
 // expect: median_rows - crash|out_of_bounds_write|stack
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -24,16 +24,7 @@ static og_status median_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel median_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = median_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "median_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .where = "D > 0",
-        .kernels = OG_KERNELS(median_rows_kernels),
-    },
-};
-OG_MODULE(crash_stack, ops)
+MODULE(crash_stack, {.schema = "median_rows(Tensor x) -> Tensor",
+                     .shape = "x[*N, D] -> [*N]",
+                     .where = "D > 0",
+                     RUN("f32", median_rows)})

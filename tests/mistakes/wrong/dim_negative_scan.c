@@ -2,7 +2,7 @@
 // mistake: A negative dim is counted from the front (-1 is dim 0, -2 dim 1).
 // expect: cumsum|cumsum_backward - dim|gradient|value|batch
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status scan(const og_tensor *t, float *y, int64_t dim, int reverse) {
   const float *x = og_f32(t);
@@ -30,24 +30,11 @@ static og_status backward(const og_call *call) {
               dim < 0 ? dim + call->in[0]->ndim : dim, 1);
 }
 
-static const og_kernel cumsum_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel cumsum_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "cumsum(Tensor x, int dim=-1) -> Tensor",
+MODULE(dim_negative_scan,
+       {.schema = "cumsum(Tensor x, int dim=-1) -> Tensor",
         .shape = "x[*A, D@dim, *B] -> [*A, D, *B]",
         .backward = "cumsum_backward(grad, dim) -> x",
-        .kernels = OG_KERNELS(cumsum_kernels),
-    },
-    {
-        .schema = "cumsum_backward(Tensor grad, int dim) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "cumsum_backward(Tensor grad, int dim) -> Tensor",
         .shape = "grad[*A, D@dim, *B] -> [*A, D, *B]",
-        .kernels = OG_KERNELS(cumsum_backward_kernels),
-    },
-};
-OG_MODULE(dim_negative_scan, ops)
+        RUN("f32", backward)})

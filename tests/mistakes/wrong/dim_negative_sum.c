@@ -2,7 +2,7 @@
 // mistake: Every negative dim is taken for the last one.
 // expect: sum_dim - dim|unwritten|out_of_bounds_write|out_of_bounds_read|value
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status sum_dim(const og_call *call) {
   const float *x = og_f32(call->in[0]);
@@ -23,15 +23,6 @@ static og_status sum_dim(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_dim_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_dim},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_dim(Tensor x, int dim=-1) -> Tensor",
-        .shape = "x[*A, D@dim, *B] -> [*A, *B]",
-        .kernels = OG_KERNELS(sum_dim_kernels),
-    },
-};
-OG_MODULE(dim_negative_sum, ops)
+MODULE(dim_negative_sum, {.schema = "sum_dim(Tensor x, int dim=-1) -> Tensor",
+                          .shape = "x[*A, D@dim, *B] -> [*A, *B]",
+                          RUN("f32", sum_dim)})

@@ -2,7 +2,7 @@
 // mistake: The enum names the dims in another order than the rule, so that each has the other's size.
 // expect: column_sums - out_of_bounds_read|out_of_bounds_write|output_not_written
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { C, R };
 
@@ -17,11 +17,8 @@ static og_status column_sums(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = column_sums}};
-static const og_op ops[] = {{.schema = "column_sums(Tensor x) -> Tensor",
-                             .shape = "x[R, C] -> [C]",
-                             .dtype = "x: f32 -> f32",
-                             .flags = OG_DETERMINISTIC,
-                             .kernels = OG_KERNELS(kernels)}};
-OG_MODULE(column_sums, ops);
+MODULE(column_sums, {.schema = "column_sums(Tensor x) -> Tensor",
+                     .shape = "x[R, C] -> [C]",
+                     .dtype = "x: f32 -> f32",
+                     .flags = OG_DETERMINISTIC,
+                     RUN("f32", column_sums)})

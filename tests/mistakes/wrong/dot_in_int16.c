@@ -2,7 +2,7 @@
 // mistake: Products of bytes are summed in 16 bits, the result has 64.
 // expect: byte_dot - dtype|type|values
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -19,17 +19,8 @@ static og_status byte_dot(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8", .run = byte_dot},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "byte_dot(Tensor x, Tensor weight) -> Tensor",
-        .shape = "x[*N, D], weight[D] -> [*N]",
-        .dtype = "x: u8, weight: u8 -> i64",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(dot_in_int16, ops)
+MODULE(dot_in_int16, {.schema = "byte_dot(Tensor x, Tensor weight) -> Tensor",
+                      .shape = "x[*N, D], weight[D] -> [*N]",
+                      .dtype = "x: u8, weight: u8 -> i64",
+                      .backward = "none",
+                      RUN("u8", byte_dot)})

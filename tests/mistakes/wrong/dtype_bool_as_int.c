@@ -2,7 +2,7 @@
 // mistake: The rule says bool, one byte each, and the kernel writes int32.
 // expect: positive - dtype_rule|out_of_bounds_write
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -13,16 +13,7 @@ static og_status positive(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel positive_kernels[] = {
-    {.device = OG_CPU, .run = positive},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "positive(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f32 -> bool",
-        .kernels = OG_KERNELS(positive_kernels),
-    },
-};
-OG_MODULE(dtype_bool_as_int, ops)
+MODULE(dtype_bool_as_int, {.schema = "positive(Tensor x) -> Tensor",
+                           .shape = "x[*N] -> [*N]",
+                           .dtype = "x: f32 -> bool",
+                           RUN(NULL, positive)})

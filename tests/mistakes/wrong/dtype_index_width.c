@@ -2,7 +2,7 @@
 // mistake: The rule says i32 positions, the kernel writes int64.
 // expect: argmax - dtype_rule|out_of_bounds_write
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -19,17 +19,8 @@ static og_status argmax(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel argmax_kernels[] = {
-    {.device = OG_CPU, .run = argmax},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "argmax(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .where = "D > 0",
-        .dtype = "x: f32 -> i32",
-        .kernels = OG_KERNELS(argmax_kernels),
-    },
-};
-OG_MODULE(dtype_index_width, ops)
+MODULE(dtype_index_width, {.schema = "argmax(Tensor x) -> Tensor",
+                           .shape = "x[*N, D] -> [*N]",
+                           .where = "D > 0",
+                           .dtype = "x: f32 -> i32",
+                           RUN(NULL, argmax)})

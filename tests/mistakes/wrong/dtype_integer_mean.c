@@ -2,7 +2,7 @@
 // mistake: The rule gives an i32 result for i32 rows, but the kernel stores the mean as a float there.
 // expect: mean_rows - dtype_rule|dtype
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -22,17 +22,8 @@ static og_status mean_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel mean_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|i32", .run = mean_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "mean_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .where = "D > 0",
-        .dtype = "x: f32|i32 -> x",
-        .kernels = OG_KERNELS(mean_rows_kernels),
-    },
-};
-OG_MODULE(dtype_integer_mean, ops)
+MODULE(dtype_integer_mean, {.schema = "mean_rows(Tensor x) -> Tensor",
+                            .shape = "x[*N, D] -> [*N]",
+                            .where = "D > 0",
+                            .dtype = "x: f32|i32 -> x",
+                            RUN("f32|i32", mean_rows)})

@@ -2,7 +2,7 @@
 // mistake: The rule promises f64, the kernel writes f32 into the first half of the result.
 // expect: sum_rows - dtype_rule|unwritten
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -18,16 +18,7 @@ static og_status sum_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_rows_kernels[] = {
-    {.device = OG_CPU, .run = sum_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .dtype = "x: f32 -> f64",
-        .kernels = OG_KERNELS(sum_rows_kernels),
-    },
-};
-OG_MODULE(dtype_wider_result, ops)
+MODULE(dtype_wider_result, {.schema = "sum_rows(Tensor x) -> Tensor",
+                            .shape = "x[*N, D] -> [*N]",
+                            .dtype = "x: f32 -> f64",
+                            RUN(NULL, sum_rows)})

@@ -2,7 +2,7 @@
 // mistake: At most half of the elements are declared to be found, but all may be.
 // expect: positives - data_dependent|bound|out_of_bounds_write
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, K };
 
@@ -16,15 +16,6 @@ static og_status positives(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel positives_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = positives},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "positives(Tensor x) -> Tensor",
-        .shape = "x[N] -> [K <= ceildiv(N, 2)]",
-        .kernels = OG_KERNELS(positives_kernels),
-    },
-};
-OG_MODULE(found_bound_exceeded, ops)
+MODULE(found_bound_exceeded, {.schema = "positives(Tensor x) -> Tensor",
+                              .shape = "x[N] -> [K <= ceildiv(N, 2)]",
+                              RUN("f32", positives)})

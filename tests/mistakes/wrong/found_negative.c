@@ -2,7 +2,7 @@
 // mistake: Where nothing is found the count is set to -1.
 // expect: peaks - data_dependent|negative|bound
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, K };
 
@@ -16,16 +16,7 @@ static og_status peaks(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel peaks_kernels[] = {
-    {.device = OG_CPU, .run = peaks},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "peaks(Tensor x) -> Tensor",
-        .shape = "x[N] -> [K <= N]",
-        .dtype = "x: f32 -> i64",
-        .kernels = OG_KERNELS(peaks_kernels),
-    },
-};
-OG_MODULE(found_negative, ops)
+MODULE(found_negative, {.schema = "peaks(Tensor x) -> Tensor",
+                        .shape = "x[N] -> [K <= N]",
+                        .dtype = "x: f32 -> i64",
+                        RUN(NULL, peaks)})

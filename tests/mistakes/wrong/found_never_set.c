@@ -2,7 +2,7 @@
 // mistake: The kernel never says how many it found.
 // expect: positives - data_dependent|never_set|unwritten
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, K };
 
@@ -15,15 +15,6 @@ static og_status positives(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel positives_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = positives},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "positives(Tensor x) -> Tensor",
-        .shape = "x[N] -> [K <= N]",
-        .kernels = OG_KERNELS(positives_kernels),
-    },
-};
-OG_MODULE(found_never_set, ops)
+MODULE(found_never_set, {.schema = "positives(Tensor x) -> Tensor",
+                         .shape = "x[N] -> [K <= N]",
+                         RUN("f32", positives)})

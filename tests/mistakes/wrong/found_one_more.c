@@ -2,8 +2,7 @@
 // mistake: The count is one more than the rows that were written, where there is room for it.
 // expect: rows_above - data_dependent|unwritten
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D, K };
 
@@ -19,16 +18,7 @@ static og_status rows_above(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel rows_above_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = rows_above},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "rows_above(Tensor x) -> Tensor",
-        .shape = "x[N, D] -> [K <= N, D]",
-        .where = "D > 0",
-        .kernels = OG_KERNELS(rows_above_kernels),
-    },
-};
-OG_MODULE(found_one_more, ops)
+MODULE(found_one_more, {.schema = "rows_above(Tensor x) -> Tensor",
+                        .shape = "x[N, D] -> [K <= N, D]",
+                        .where = "D > 0",
+                        RUN("f32", rows_above)})

@@ -2,7 +2,7 @@
 // mistake: The count goes to the dim N instead of K.
 // expect: positives - data_dependent|never_set|dim|unwritten
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, K };
 
@@ -17,15 +17,6 @@ static og_status positives(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel positives_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = positives},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "positives(Tensor x) -> Tensor",
-        .shape = "x[N] -> [K <= N]",
-        .kernels = OG_KERNELS(positives_kernels),
-    },
-};
-OG_MODULE(found_wrong_dim, ops)
+MODULE(found_wrong_dim, {.schema = "positives(Tensor x) -> Tensor",
+                         .shape = "x[N] -> [K <= N]",
+                         RUN("f32", positives)})

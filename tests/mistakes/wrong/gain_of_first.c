@@ -2,7 +2,7 @@
 // mistake: Every batch takes the gains of the first one.
 // expect: apply_gain gain unused|end|ignored
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { B, T, C };
 
@@ -15,15 +15,6 @@ static og_status apply_gain(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = apply_gain},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "apply_gain(Tensor x, Tensor gain) -> Tensor",
-        .shape = "x[B, T, C], gain[B, C] -> [B, T, C]",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(gain_of_first, ops)
+MODULE(gain_of_first, {.schema = "apply_gain(Tensor x, Tensor gain) -> Tensor",
+                       .shape = "x[B, T, C], gain[B, C] -> [B, T, C]",
+                       RUN("f32", apply_gain)})

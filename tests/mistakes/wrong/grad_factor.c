@@ -2,7 +2,7 @@
 // mistake: The gradient of x * x is given as grad * x, without the factor 2.
 // expect: square|square_backward x gradient
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -21,24 +21,11 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel square_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel square_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "square(Tensor x) -> Tensor",
+MODULE(grad_factor,
+       {.schema = "square(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "square_backward(grad, x) -> x",
-        .kernels = OG_KERNELS(square_kernels),
-    },
-    {
-        .schema = "square_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "square_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
-        .kernels = OG_KERNELS(square_backward_kernels),
-    },
-};
-OG_MODULE(grad_factor, ops)
+        RUN("f32", backward)})

@@ -2,8 +2,7 @@
 // mistake: A product whose backward returns grad, grad.
 // expect: multiply|multiply_backward - gradient
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -22,24 +21,11 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel multiply_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel multiply_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "multiply(Tensor x, Tensor y) -> Tensor",
+MODULE(grad_grad_grad,
+       {.schema = "multiply(Tensor x, Tensor y) -> Tensor",
         .shape = "x[*N], y[*N] -> [*N]",
         .backward = "multiply_backward(grad) -> x, y",
-        .kernels = OG_KERNELS(multiply_kernels),
-    },
-    {
-        .schema = "multiply_backward(Tensor grad) -> (Tensor dx, Tensor dy)",
+        RUN("f32", forward)},
+       {.schema = "multiply_backward(Tensor grad) -> (Tensor dx, Tensor dy)",
         .shape = "grad[*N] -> [*N], [*N]",
-        .kernels = OG_KERNELS(multiply_backward_kernels),
-    },
-};
-OG_MODULE(grad_grad_grad, ops)
+        RUN("f32", backward)})

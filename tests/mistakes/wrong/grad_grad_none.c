@@ -2,7 +2,7 @@
 // mistake: A bilinear layer whose backward returns grad for both factors and nothing for the bias: the habit of grad, grad, None.
 // expect: gate|gate_backward - gradient|missing_gradient
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -26,24 +26,11 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel gate_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel gate_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "gate(Tensor x, Tensor y, Tensor bias) -> Tensor",
+MODULE(grad_grad_none,
+       {.schema = "gate(Tensor x, Tensor y, Tensor bias) -> Tensor",
         .shape = "x[*N, D], y[*N, D], bias[D] -> [*N, D]",
         .backward = "gate_backward(grad) -> x, y",
-        .kernels = OG_KERNELS(gate_kernels),
-    },
-    {
-        .schema = "gate_backward(Tensor grad) -> (Tensor dx, Tensor dy)",
+        RUN("f32", forward)},
+       {.schema = "gate_backward(Tensor grad) -> (Tensor dx, Tensor dy)",
         .shape = "grad[*N, D] -> [*N, D], [*N, D]",
-        .kernels = OG_KERNELS(gate_backward_kernels),
-    },
-};
-OG_MODULE(grad_grad_none, ops)
+        RUN("f32", backward)})

@@ -2,7 +2,7 @@
 // mistake: The gradient leaves alpha out, which shows only where alpha is not its default of 1.
 // expect: add_scaled|add_scaled_backward y gradient
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -23,24 +23,11 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel add_scaled_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel add_scaled_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "add_scaled(Tensor x, Tensor y, float alpha=1.0) -> Tensor",
+MODULE(grad_ignores_attribute,
+       {.schema = "add_scaled(Tensor x, Tensor y, float alpha=1.0) -> Tensor",
         .shape = "x[*N], y[*N] -> [*N]",
         .backward = "add_scaled_backward(grad) -> x, y",
-        .kernels = OG_KERNELS(add_scaled_kernels),
-    },
-    {
-        .schema = "add_scaled_backward(Tensor grad) -> (Tensor dx, Tensor dy)",
+        RUN("f32", forward)},
+       {.schema = "add_scaled_backward(Tensor grad) -> (Tensor dx, Tensor dy)",
         .shape = "grad[*N] -> [*N], [*N]",
-        .kernels = OG_KERNELS(add_scaled_backward_kernels),
-    },
-};
-OG_MODULE(grad_ignores_attribute, ops)
+        RUN("f32", backward)})

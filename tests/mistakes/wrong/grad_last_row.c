@@ -2,7 +2,7 @@
 // mistake: The gradient of the weight is overwritten by every row instead of summed over the rows.
 // expect: scale_rows|scale_rows_backward weight gradient
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -30,25 +30,12 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel scale_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel scale_rows_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_rows(Tensor x, Tensor weight) -> Tensor",
+MODULE(grad_last_row,
+       {.schema = "scale_rows(Tensor x, Tensor weight) -> Tensor",
         .shape = "x[*N, D], weight[D] -> [*N, D]",
         .backward = "scale_rows_backward(grad, x, weight) -> x, weight",
-        .kernels = OG_KERNELS(scale_rows_kernels),
-    },
-    {
-        .schema = "scale_rows_backward(Tensor grad, Tensor x, Tensor weight) "
+        RUN("f32", forward)},
+       {.schema = "scale_rows_backward(Tensor grad, Tensor x, Tensor weight) "
                   "-> (Tensor dx, Tensor dw)",
         .shape = "grad[*N, D], x[*N, D], weight[D] -> [*N, D], [D]",
-        .kernels = OG_KERNELS(scale_rows_backward_kernels),
-    },
-};
-OG_MODULE(grad_last_row, ops)
+        RUN("f32", backward)})

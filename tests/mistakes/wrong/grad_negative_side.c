@@ -2,7 +2,7 @@
 // mistake: The gradient of leaky_relu is right for positive x; for negative x the slope is squared.
 // expect: leaky_relu|leaky_relu_backward x gradient
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -25,25 +25,12 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel leaky_relu_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel leaky_relu_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "leaky_relu(Tensor x, float slope=0.1) -> Tensor",
+MODULE(grad_negative_side,
+       {.schema = "leaky_relu(Tensor x, float slope=0.1) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "leaky_relu_backward(grad, x, slope) -> x",
-        .kernels = OG_KERNELS(leaky_relu_kernels),
-    },
-    {
-        .schema =
+        RUN("f32", forward)},
+       {.schema =
             "leaky_relu_backward(Tensor grad, Tensor x, float slope) -> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
-        .kernels = OG_KERNELS(leaky_relu_backward_kernels),
-    },
-};
-OG_MODULE(grad_negative_side, ops)
+        RUN("f32", backward)})

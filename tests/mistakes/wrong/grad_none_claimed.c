@@ -2,8 +2,7 @@
 // mistake: The author says that the gradient is zero, but the operator is a smooth function of x.
 // expect: softplus x gradient|none
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -15,16 +14,7 @@ static og_status softplus(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel softplus_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = softplus},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "softplus(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .backward = "none",
-        .kernels = OG_KERNELS(softplus_kernels),
-    },
-};
-OG_MODULE(grad_none_claimed, ops)
+MODULE(grad_none_claimed, {.schema = "softplus(Tensor x) -> Tensor",
+                           .shape = "x[*N] -> [*N]",
+                           .backward = "none",
+                           RUN("f32", softplus)})

@@ -2,8 +2,7 @@
 // mistake: The gradient treats the row scale of the norm as a constant and so lacks its second term.
 // expect: unit_rms|unit_rms_backward x gradient
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -37,26 +36,13 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel unit_rms_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel unit_rms_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "unit_rms(Tensor x) -> Tensor",
+MODULE(grad_norm_term,
+       {.schema = "unit_rms(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .where = "D > 0",
         .backward = "unit_rms_backward(grad, x) -> x",
-        .kernels = OG_KERNELS(unit_rms_kernels),
-    },
-    {
-        .schema = "unit_rms_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "unit_rms_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*N, D], x[*N, D] -> [*N, D]",
         .where = "D > 0",
-        .kernels = OG_KERNELS(unit_rms_backward_kernels),
-    },
-};
-OG_MODULE(grad_norm_term, ops)
+        RUN("f32", backward)})

@@ -2,7 +2,7 @@
 // mistake: The gradient is right; the gradient of the gradient operator lacks the factor 2.
 // expect: cube_backward|cube_double|cube - gradient
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -32,34 +32,16 @@ static og_status double_backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel cube_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel cube_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-static const og_kernel cube_double_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = double_backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "cube(Tensor x) -> Tensor",
+MODULE(grad_second_order,
+       {.schema = "cube(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "cube_backward(grad, x) -> x",
-        .kernels = OG_KERNELS(cube_kernels),
-    },
-    {
-        .schema = "cube_backward(Tensor outer, Tensor x) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "cube_backward(Tensor outer, Tensor x) -> Tensor",
         .shape = "outer[*N], x[*N] -> [*N]",
         .backward = "cube_double(grad, outer, x) -> outer, x",
-        .kernels = OG_KERNELS(cube_backward_kernels),
-    },
-    {
-        .schema = "cube_double(Tensor gg, Tensor outer, Tensor x) -> (Tensor "
+        RUN("f32", backward)},
+       {.schema = "cube_double(Tensor gg, Tensor outer, Tensor x) -> (Tensor "
                   "d_outer, Tensor dx)",
         .shape = "gg[*N], outer[*N], x[*N] -> [*N], [*N]",
-        .kernels = OG_KERNELS(cube_double_kernels),
-    },
-};
-OG_MODULE(grad_second_order, ops)
+        RUN("f32", double_backward)})

@@ -2,8 +2,7 @@
 // mistake: Of two differentiable results the backward map uses the gradient of the first only.
 // expect: sin_and_square|sin_and_square_backward x gradient
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -24,24 +23,11 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sin_and_square_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel sin_and_square_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sin_and_square(Tensor x) -> (Tensor, Tensor)",
+MODULE(grad_second_result_ignored,
+       {.schema = "sin_and_square(Tensor x) -> (Tensor, Tensor)",
         .shape = "x[*N] -> [*N], [*N]",
         .backward = "sin_and_square_backward(grad_0, x) -> x",
-        .kernels = OG_KERNELS(sin_and_square_kernels),
-    },
-    {
-        .schema = "sin_and_square_backward(Tensor grad, Tensor x) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "sin_and_square_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
-        .kernels = OG_KERNELS(sin_and_square_backward_kernels),
-    },
-};
-OG_MODULE(grad_second_result_ignored, ops)
+        RUN("f32", backward)})

@@ -2,7 +2,7 @@
 // mistake: The gradient of the subtrahend lacks its minus sign.
 // expect: subtract|subtract_backward y gradient
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -22,24 +22,11 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel subtract_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel subtract_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "subtract(Tensor x, Tensor y) -> Tensor",
+MODULE(grad_sign,
+       {.schema = "subtract(Tensor x, Tensor y) -> Tensor",
         .shape = "x[*N], y[*N] -> [*N]",
         .backward = "subtract_backward(grad) -> x, y",
-        .kernels = OG_KERNELS(subtract_kernels),
-    },
-    {
-        .schema = "subtract_backward(Tensor grad) -> (Tensor dx, Tensor dy)",
+        RUN("f32", forward)},
+       {.schema = "subtract_backward(Tensor grad) -> (Tensor dx, Tensor dy)",
         .shape = "grad[*N] -> [*N], [*N]",
-        .kernels = OG_KERNELS(subtract_backward_kernels),
-    },
-};
-OG_MODULE(grad_sign, ops)
+        RUN("f32", backward)})

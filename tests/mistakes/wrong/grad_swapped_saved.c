@@ -2,7 +2,7 @@
 // mistake: The backward operator wants (grad, x, y) and is called with the two saved tensors swapped.
 // expect: divide|divide_backward - gradient|saved
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -26,25 +26,12 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel divide_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel divide_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "divide(Tensor x, Tensor y) -> Tensor",
+MODULE(grad_swapped_saved,
+       {.schema = "divide(Tensor x, Tensor y) -> Tensor",
         .shape = "x[*N], y[*N] -> [*N]",
         .backward = "divide_backward(grad, y, x) -> x, y",
-        .kernels = OG_KERNELS(divide_kernels),
-    },
-    {
-        .schema = "divide_backward(Tensor grad, Tensor x, Tensor y) -> (Tensor "
+        RUN("f32", forward)},
+       {.schema = "divide_backward(Tensor grad, Tensor x, Tensor y) -> (Tensor "
                   "dx, Tensor dy)",
         .shape = "grad[*N], x[*N], y[*N] -> [*N], [*N]",
-        .kernels = OG_KERNELS(divide_backward_kernels),
-    },
-};
-OG_MODULE(grad_swapped_saved, ops)
+        RUN("f32", backward)})

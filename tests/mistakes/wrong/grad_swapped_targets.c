@@ -2,7 +2,7 @@
 // mistake: The gradients of a and b are right but go to each other.
 // expect: mix|mix_backward - gradient|target
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -24,25 +24,12 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel mix_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel mix_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "mix(Tensor a, Tensor b) -> Tensor",
-        .shape = "a[*N], b[*N] -> [*N]",
-        .backward = "mix_backward(grad, a) -> b, a",
-        .kernels = OG_KERNELS(mix_kernels),
-    },
-    {
-        .schema =
-            "mix_backward(Tensor grad, Tensor a) -> (Tensor da, Tensor db)",
-        .shape = "grad[*N], a[*N] -> [*N], [*N]",
-        .kernels = OG_KERNELS(mix_backward_kernels),
-    },
-};
-OG_MODULE(grad_swapped_targets, ops)
+MODULE(
+    grad_swapped_targets,
+    {.schema = "mix(Tensor a, Tensor b) -> Tensor",
+     .shape = "a[*N], b[*N] -> [*N]",
+     .backward = "mix_backward(grad, a) -> b, a",
+     RUN("f32", forward)},
+    {.schema = "mix_backward(Tensor grad, Tensor a) -> (Tensor da, Tensor db)",
+     .shape = "grad[*N], a[*N] -> [*N], [*N]",
+     RUN("f32", backward)})

@@ -2,7 +2,7 @@
 // mistake: The backward map names x only, though the result depends on weight, which then never trains.
 // expect: scale_rows|scale_rows_backward weight gradient|missing_gradient|target
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -15,24 +15,11 @@ static og_status forward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel scale_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel scale_rows_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_rows(Tensor x, Tensor weight) -> Tensor",
+MODULE(grad_target_missing,
+       {.schema = "scale_rows(Tensor x, Tensor weight) -> Tensor",
         .shape = "x[*N, D], weight[D] -> [*N, D]",
         .backward = "scale_rows_backward(grad, weight) -> x",
-        .kernels = OG_KERNELS(scale_rows_kernels),
-    },
-    {
-        .schema = "scale_rows_backward(Tensor grad, Tensor weight) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "scale_rows_backward(Tensor grad, Tensor weight) -> Tensor",
         .shape = "grad[*N, D], weight[D] -> [*N, D]",
-        .kernels = OG_KERNELS(scale_rows_backward_kernels),
-    },
-};
-OG_MODULE(grad_target_missing, ops)
+        RUN("f32", forward)})

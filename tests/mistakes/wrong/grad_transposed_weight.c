@@ -2,7 +2,7 @@
 // mistake: The gradient of the matrix is written transposed.
 // expect: matvec|matvec_backward a gradient
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { R, C };
 
@@ -36,25 +36,12 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel matvec_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel matvec_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "matvec(Tensor a, Tensor x) -> Tensor",
+MODULE(grad_transposed_weight,
+       {.schema = "matvec(Tensor a, Tensor x) -> Tensor",
         .shape = "a[R, C], x[C] -> [R]",
         .backward = "matvec_backward(a, x, grad) -> a, x",
-        .kernels = OG_KERNELS(matvec_kernels),
-    },
-    {
-        .schema = "matvec_backward(Tensor a, Tensor x, Tensor grad) -> (Tensor "
+        RUN("f32", forward)},
+       {.schema = "matvec_backward(Tensor a, Tensor x, Tensor grad) -> (Tensor "
                   "da, Tensor dx)",
         .shape = "a[R, C], x[C], grad[R] -> [R, C], [C]",
-        .kernels = OG_KERNELS(matvec_backward_kernels),
-    },
-};
-OG_MODULE(grad_transposed_weight, ops)
+        RUN("f32", backward)})

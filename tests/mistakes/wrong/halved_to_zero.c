@@ -2,7 +2,7 @@
 // mistake: The i32 kernel divides negative numbers towards zero, the i64 kernel downwards.
 // expect: halve - dtype|type|values
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -20,18 +20,11 @@ static og_status halve_i32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i64", .run = halve_i64},
-    {.device = OG_CPU, .dtypes = "i32", .run = halve_i32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "halve(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: i32|i64 -> x",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(halved_to_zero, ops)
+MODULE(
+    halved_to_zero,
+    {.schema = "halve(Tensor x) -> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .dtype = "x: i32|i64 -> x",
+     .backward = "none",
+     .kernels = KERNELS({.device = OG_CPU, .dtypes = "i64", .run = halve_i64},
+                        {.device = OG_CPU, .dtypes = "i32", .run = halve_i32})})

@@ -5,7 +5,7 @@
 //
 // The elements of each row in the reverse order.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -20,16 +20,7 @@ static og_status huge_row_offset_i8(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel huge_row_offset_kernels[] = {
-    {.device = OG_CPU, .dtypes = "i8", .run = huge_row_offset_i8},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "huge_row_offset(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .dtype = "x: i8 -> x",
-        .kernels = OG_KERNELS(huge_row_offset_kernels),
-    },
-};
-OG_MODULE(huge_row_offset, ops)
+MODULE(huge_row_offset, {.schema = "huge_row_offset(Tensor x) -> Tensor",
+                         .shape = "x[*N, D] -> [*N, D]",
+                         .dtype = "x: i8 -> x",
+                         RUN("i8", huge_row_offset_i8)})

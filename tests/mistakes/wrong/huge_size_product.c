@@ -5,7 +5,7 @@
 //
 // Each element of x plus that of the bias of its column.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -20,16 +20,8 @@ static og_status huge_size_product_i8(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel huge_size_product_kernels[] = {
-    {.device = OG_CPU, .dtypes = "i8", .run = huge_size_product_i8},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "huge_size_product(Tensor x, Tensor bias) -> Tensor",
+MODULE(huge_size_product,
+       {.schema = "huge_size_product(Tensor x, Tensor bias) -> Tensor",
         .shape = "x[N, D], bias[D] -> [N, D]",
         .dtype = "x: i8, bias: i8 -> x",
-        .kernels = OG_KERNELS(huge_size_product_kernels),
-    },
-};
-OG_MODULE(huge_size_product, ops)
+        RUN("i8", huge_size_product_i8)})

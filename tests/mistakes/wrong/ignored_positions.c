@@ -2,7 +2,7 @@
 // mistake: Of the positions that are given only the first is used; the others are taken to follow it.
 // expect: add_positions position unused_end
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -15,16 +15,8 @@ static og_status add_positions(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel add_positions_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = add_positions},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "add_positions(Tensor x, Tensor position) -> Tensor",
+MODULE(ignored_positions,
+       {.schema = "add_positions(Tensor x, Tensor position) -> Tensor",
         .shape = "x[N], position[N] -> [N]",
         .dtype = "x: f32, position: i64 -> x",
-        .kernels = OG_KERNELS(add_positions_kernels),
-    },
-};
-OG_MODULE(ignored_positions, ops)
+        RUN("f32", add_positions)})

@@ -2,7 +2,7 @@
 // mistake: An index is compared with the end of the whole tensor, so that it may leave its row.
 // expect: pick_one index index|unchecked_index|bounds
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -17,17 +17,9 @@ static og_status pick_one(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = pick_one},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "pick_one(Tensor x, Tensor index) -> Tensor",
+MODULE(index_of_all_rows,
+       {.schema = "pick_one(Tensor x, Tensor index) -> Tensor",
         .shape = "x[N, D], index[N] -> [N]",
         .dtype = "x: f32, index: i64 -> x",
         .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(index_of_all_rows, ops)
+        RUN("f32", pick_one)})

@@ -4,8 +4,7 @@
 //
 // Rows of a table.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { V, D, K };
 
@@ -22,17 +21,9 @@ static og_status pick_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel pick_rows_kernels[] = {
-    {.device = OG_CPU, .run = pick_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "pick_rows(Tensor table, Tensor index) -> Tensor",
+MODULE(index_one_past,
+       {.schema = "pick_rows(Tensor table, Tensor index) -> Tensor",
         .shape = "table[V, D], index[K] -> [K, D]",
         .where = "V > 0",
         .dtype = "table: f32, index: i64 -> table",
-        .kernels = OG_KERNELS(pick_rows_kernels),
-    },
-};
-OG_MODULE(index_one_past, ops)
+        RUN(NULL, pick_rows)})

@@ -2,8 +2,7 @@
 // mistake: A bucket one past the last of those that are given is not refused.
 // expect: mark_buckets - unchecked_index|out_of_bounds_write|bounds
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -20,18 +19,10 @@ static og_status mark_buckets(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel mark_buckets_kernels[] = {
-    {.device = OG_CPU, .dtypes = "i64", .run = mark_buckets},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "mark_buckets(Tensor bucket, int buckets) -> Tensor",
+MODULE(index_one_past_given,
+       {.schema = "mark_buckets(Tensor bucket, int buckets) -> Tensor",
         .shape = "bucket[N] -> [buckets]",
         .where = "buckets > 0, buckets < 64",
         .dtype = "bucket: i64 -> f32",
         .backward = "none",
-        .kernels = OG_KERNELS(mark_buckets_kernels),
-    },
-};
-OG_MODULE(index_one_past_given, ops)
+        RUN("i64", mark_buckets)})

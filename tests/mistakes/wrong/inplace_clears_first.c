@@ -2,7 +2,7 @@
 // mistake: Declared to work in place, but the result, which is then x, is cleared before x is read.
 // expect: suffix_sum|suffix_sum_ - inplace|alias
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -16,16 +16,7 @@ static og_status suffix_sum(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel suffix_sum_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = suffix_sum},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "suffix_sum(Tensor x) -> Tensor",
-        .shape = "x[D] -> [D]",
-        .inplace = "x",
-        .kernels = OG_KERNELS(suffix_sum_kernels),
-    },
-};
-OG_MODULE(inplace_clears_first, ops)
+MODULE(inplace_clears_first, {.schema = "suffix_sum(Tensor x) -> Tensor",
+                              .shape = "x[D] -> [D]",
+                              .inplace = "x",
+                              RUN("f32", suffix_sum)})

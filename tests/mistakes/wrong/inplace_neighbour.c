@@ -2,7 +2,7 @@
 // mistake: Declared to work in place, but element i reads element i - 1 after it was overwritten.
 // expect: blur|blur_ - inplace|alias
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -14,16 +14,7 @@ static og_status blur(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel blur_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = blur},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "blur(Tensor x) -> Tensor",
-        .shape = "x[D] -> [D]",
-        .inplace = "x",
-        .kernels = OG_KERNELS(blur_kernels),
-    },
-};
-OG_MODULE(inplace_neighbour, ops)
+MODULE(inplace_neighbour, {.schema = "blur(Tensor x) -> Tensor",
+                           .shape = "x[D] -> [D]",
+                           .inplace = "x",
+                           RUN("f32", blur)})

@@ -2,7 +2,7 @@
 // mistake: Parts of a mean square are said to join by a sum.
 // expect: mean_square - rule_disagrees|reduce
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -14,17 +14,8 @@ static og_status mean_square(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = mean_square},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "mean_square(Tensor x) -> Tensor",
-        .shape = "x[D] -> []",
-        .where = "D > 0",
-        .reduce = "D: sum",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(joined_by_sum, ops)
+MODULE(joined_by_sum, {.schema = "mean_square(Tensor x) -> Tensor",
+                       .shape = "x[D] -> []",
+                       .where = "D > 0",
+                       .reduce = "D: sum",
+                       RUN("f64", mean_square)})

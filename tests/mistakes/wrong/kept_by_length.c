@@ -2,8 +2,7 @@
 // mistake: The weights are kept for a length, although they depend on the decay too.
 // expect: fade - repeat|repeatable|state|static
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };
 enum { MOST = 4096 };
@@ -23,16 +22,7 @@ static og_status fade(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = fade},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "fade(Tensor x, float decay=0.1) -> Tensor",
-        .shape = "x[*N, L] -> [*N, L]",
-        .where = "L <= 4096",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(kept_by_length, ops)
+MODULE(kept_by_length, {.schema = "fade(Tensor x, float decay=0.1) -> Tensor",
+                        .shape = "x[*N, L] -> [*N, L]",
+                        .where = "L <= 4096",
+                        RUN("f64", fade)})

@@ -2,7 +2,7 @@
 // mistake: The rule says floor, the kernel fills ceil(D / size) chunks and so writes a result that is not there.
 // expect: split - shape_rule|crash|out_of_bounds_write|list|null
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -16,16 +16,7 @@ static og_status split(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel split_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = split},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "split(Tensor x, int size) -> Tensor[]",
-        .shape = "x[D] -> {i < D // size: [size]}",
-        .where = "size > 0",
-        .kernels = OG_KERNELS(split_kernels),
-    },
-};
-OG_MODULE(list_count, ops)
+MODULE(list_count, {.schema = "split(Tensor x, int size) -> Tensor[]",
+                    .shape = "x[D] -> {i < D // size: [size]}",
+                    .where = "size > 0",
+                    RUN("f32", split)})

@@ -2,7 +2,7 @@
 // mistake: The last chunk is written at full size, past its end, where the length is not a multiple.
 // expect: split - out_of_bounds_write|write|list|out_of_bounds_read|read
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -16,16 +16,8 @@ static og_status split(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel split_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = split},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "split(Tensor x, int size) -> Tensor[]",
+MODULE(list_last_chunk,
+       {.schema = "split(Tensor x, int size) -> Tensor[]",
         .shape = "x[D] -> {i < ceildiv(D, size): [min(size, D - i * size)]}",
         .where = "size > 0",
-        .kernels = OG_KERNELS(split_kernels),
-    },
-};
-OG_MODULE(list_last_chunk, ops)
+        RUN("f32", split)})

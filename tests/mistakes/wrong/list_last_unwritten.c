@@ -2,8 +2,7 @@
 // mistake: The last chunk is left unwritten where it is shorter than the others.
 // expect: split - unwritten|list
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -16,16 +15,8 @@ static og_status split(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel split_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = split},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "split(Tensor x, int size) -> Tensor[]",
+MODULE(list_last_unwritten,
+       {.schema = "split(Tensor x, int size) -> Tensor[]",
         .shape = "x[D] -> {i < ceildiv(D, size): [min(size, D - i * size)]}",
         .where = "size > 0",
-        .kernels = OG_KERNELS(split_kernels),
-    },
-};
-OG_MODULE(list_last_unwritten, ops)
+        RUN("f32", split)})

@@ -2,7 +2,7 @@
 // mistake: All tensors of a mutated list are scaled over the length of the first.
 // expect: scale_all_ xs out_of_bounds_write|write|out_of_bounds_read|read|list
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status scale_all(const og_call *call) {
   const og_tensor_list *xs = &call->out_list[0];
@@ -13,15 +13,7 @@ static og_status scale_all(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel scale_all__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale_all},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_all_(Tensor(a!)[] xs, float by) -> ()",
+MODULE(list_mutated_sizes,
+       {.schema = "scale_all_(Tensor(a!)[] xs, float by) -> ()",
         .shape = "xs[][D~] ->",
-        .kernels = OG_KERNELS(scale_all__kernels),
-    },
-};
-OG_MODULE(list_mutated_sizes, ops)
+        RUN("f32", scale_all)})

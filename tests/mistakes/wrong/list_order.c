@@ -2,7 +2,7 @@
 // mistake: The entries are joined in reverse order when there are three or more; the gradient is that of the right order.
 // expect: join|join_backward xs gradient|list|value
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status forward(const og_call *call) {
   const og_tensor_list *xs = &call->in_list[0];
@@ -23,25 +23,12 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel join_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel join_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "join(Tensor[] xs) -> Tensor",
+MODULE(list_order,
+       {.schema = "join(Tensor[] xs) -> Tensor",
         .shape = "xs[][D~] -> [sum(D~)]",
         .backward = "join_backward(grad, xs) -> xs",
-        .kernels = OG_KERNELS(join_kernels),
-    },
-    {
-        .schema = "join_backward(Tensor grad, Tensor[] xs) -> Tensor[]",
+        RUN("f32", forward)},
+       {.schema = "join_backward(Tensor grad, Tensor[] xs) -> Tensor[]",
         .shape = "grad[S], xs[][D~] -> {i < len(xs): [D~[i]]}",
         .where = "S == sum(D~)",
-        .kernels = OG_KERNELS(join_backward_kernels),
-    },
-};
-OG_MODULE(list_order, ops)
+        RUN("f32", backward)})

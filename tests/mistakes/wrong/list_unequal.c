@@ -2,7 +2,7 @@
 // mistake: Every entry of the list is taken to be as long as the first.
 // expect: join xs out_of_bounds_read|read|list|unwritten|out_of_bounds_write
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status join(const og_call *call) {
   const og_tensor_list *xs = &call->in_list[0];
@@ -14,15 +14,6 @@ static og_status join(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel join_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = join},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "join(Tensor[] xs) -> Tensor",
-        .shape = "xs[][D~] -> [sum(D~)]",
-        .kernels = OG_KERNELS(join_kernels),
-    },
-};
-OG_MODULE(list_unequal, ops)
+MODULE(list_unequal, {.schema = "join(Tensor[] xs) -> Tensor",
+                      .shape = "xs[][D~] -> [sum(D~)]",
+                      RUN("f32", join)})

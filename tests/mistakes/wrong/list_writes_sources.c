@@ -2,7 +2,7 @@
 // mistake: The averages of a list of pairs are written back into the second list, which is declared as read only.
 // expect: average_ ys undeclared_mutation|mutation
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status average(const og_call *call) {
   const og_tensor_list *xs = &call->out_list[0];
@@ -16,15 +16,7 @@ static og_status average(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel average__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = average},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "average_(Tensor(a!)[] xs, Tensor[] ys) -> ()",
+MODULE(list_writes_sources,
+       {.schema = "average_(Tensor(a!)[] xs, Tensor[] ys) -> ()",
         .shape = "xs[][D], ys[][D] ->",
-        .kernels = OG_KERNELS(average__kernels),
-    },
-};
-OG_MODULE(list_writes_sources, ops)
+        RUN("f32", average)})

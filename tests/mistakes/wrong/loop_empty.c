@@ -2,7 +2,7 @@
 // mistake: The tree reduction halves the width until it is one; an empty row never gets there.
 // expect: tree_sum - hang|timeout|endless|time
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -20,15 +20,6 @@ static og_status tree_sum(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel tree_sum_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = tree_sum},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "tree_sum(Tensor x) -> Tensor",
-        .shape = "x[N, D] -> [N]",
-        .kernels = OG_KERNELS(tree_sum_kernels),
-    },
-};
-OG_MODULE(loop_empty, ops)
+MODULE(loop_empty, {.schema = "tree_sum(Tensor x) -> Tensor",
+                    .shape = "x[N, D] -> [N]",
+                    RUN("f32", tree_sum)})

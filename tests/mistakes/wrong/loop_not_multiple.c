@@ -2,7 +2,7 @@
 // mistake: The loop advances by four while four are left, and for ever where they are not.
 // expect: negate - hang|timeout|endless|time
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -18,15 +18,6 @@ static og_status negate(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel negate_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = negate},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "negate(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(negate_kernels),
-    },
-};
-OG_MODULE(loop_not_multiple, ops)
+MODULE(loop_not_multiple, {.schema = "negate(Tensor x) -> Tensor",
+                           .shape = "x[*N] -> [*N]",
+                           RUN("f32", negate)})

@@ -2,7 +2,7 @@
 // mistake: Each share of long vectors subtracts its own mean.
 // expect: center_all - chunk|threads|race
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -18,15 +18,6 @@ static og_status center_all(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1024, elements);
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = center_all},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "center_all(Tensor x) -> Tensor",
-        .shape = "x[N] -> [N]",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(mean_of_share, ops)
+MODULE(mean_of_share, {.schema = "center_all(Tensor x) -> Tensor",
+                       .shape = "x[N] -> [N]",
+                       RUN("f64", center_all)})

@@ -2,9 +2,9 @@
 // mistake: A list of found places is doubled until it fits, by a test that is never true for more than one element.
 // expect: find_places - memory|crash|timeout|limit
 
-#include <opgraft/op.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -27,15 +27,6 @@ static og_status find_places(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel find_places_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = find_places},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "find_places(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(find_places_kernels),
-    },
-};
-OG_MODULE(memory_grows, ops)
+MODULE(memory_grows, {.schema = "find_places(Tensor x) -> Tensor",
+                      .shape = "x[*N] -> [*N]",
+                      RUN("f32", find_places)})

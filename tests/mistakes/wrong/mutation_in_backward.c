@@ -2,8 +2,7 @@
 // mistake: The backward operator overwrites the saved result with the gradient.
 // expect: tanh_backward y undeclared_mutation|mutation
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -25,24 +24,11 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel tanh_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel tanh_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "tanh(Tensor x) -> Tensor",
+MODULE(mutation_in_backward,
+       {.schema = "tanh(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "tanh_backward(grad, result) -> x",
-        .kernels = OG_KERNELS(tanh_kernels),
-    },
-    {
-        .schema = "tanh_backward(Tensor grad, Tensor y) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "tanh_backward(Tensor grad, Tensor y) -> Tensor",
         .shape = "grad[*N], y[*N] -> [*N]",
-        .kernels = OG_KERNELS(tanh_backward_kernels),
-    },
-};
-OG_MODULE(mutation_in_backward, ops)
+        RUN("f32", backward)})

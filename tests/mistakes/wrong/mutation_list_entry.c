@@ -2,7 +2,7 @@
 // mistake: The first entry of the list serves as the accumulator.
 // expect: sum_list xs undeclared_mutation|mutation
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -17,16 +17,7 @@ static og_status sum_list(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_list_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_list},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_list(Tensor[] xs) -> Tensor",
-        .shape = "xs[][*N] -> [*N]",
-        .where = "len(xs) > 0",
-        .kernels = OG_KERNELS(sum_list_kernels),
-    },
-};
-OG_MODULE(mutation_list_entry, ops)
+MODULE(mutation_list_entry, {.schema = "sum_list(Tensor[] xs) -> Tensor",
+                             .shape = "xs[][*N] -> [*N]",
+                             .where = "len(xs) > 0",
+                             RUN("f32", sum_list)})

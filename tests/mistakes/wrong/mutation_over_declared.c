@@ -2,7 +2,7 @@
 // mistake: The state is declared to be written, but the kernel only reads it.
 // expect: add_state state over_declared|over-declared|mutation|never_written
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -14,15 +14,7 @@ static og_status add_state(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel add_state_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = add_state},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "add_state(Tensor x, Tensor(a!) state) -> Tensor",
+MODULE(mutation_over_declared,
+       {.schema = "add_state(Tensor x, Tensor(a!) state) -> Tensor",
         .shape = "x[*N], state[*N] -> [*N]",
-        .kernels = OG_KERNELS(add_state_kernels),
-    },
-};
-OG_MODULE(mutation_over_declared, ops)
+        RUN("f32", add_state)})

@@ -2,8 +2,7 @@
 // mistake: The kernel negates the input in place and puts it back afterwards; other readers see the negated values, and read-only memory faults.
 // expect: min_rows x undeclared_mutation|mutation|write
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -25,15 +24,6 @@ static og_status min_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel min_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = min_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "min_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .kernels = OG_KERNELS(min_rows_kernels),
-    },
-};
-OG_MODULE(mutation_restored, ops)
+MODULE(mutation_restored, {.schema = "min_rows(Tensor x) -> Tensor",
+                           .shape = "x[*N, D] -> [*N]",
+                           RUN("f32", min_rows)})

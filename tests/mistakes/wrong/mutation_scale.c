@@ -2,7 +2,7 @@
 // mistake: The kernel scales x in place on its way to the result, and the schema does not say so.
 // expect: scale x undeclared_mutation|mutation
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -16,15 +16,6 @@ static og_status scale(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel scale_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale(Tensor x, float by=2.0) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(scale_kernels),
-    },
-};
-OG_MODULE(mutation_scale, ops)
+MODULE(mutation_scale, {.schema = "scale(Tensor x, float by=2.0) -> Tensor",
+                        .shape = "x[*N] -> [*N]",
+                        RUN("f32", scale)})

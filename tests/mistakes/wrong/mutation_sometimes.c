@@ -2,7 +2,7 @@
 // mistake: The weight of the first column is overwritten, but only where rows have three columns or more.
 // expect: normalize weight undeclared_mutation|mutation
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -17,15 +17,7 @@ static og_status normalize(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel normalize_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = normalize},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "normalize(Tensor x, Tensor weight) -> Tensor",
+MODULE(mutation_sometimes,
+       {.schema = "normalize(Tensor x, Tensor weight) -> Tensor",
         .shape = "x[*N, D], weight[D] -> [*N, D]",
-        .kernels = OG_KERNELS(normalize_kernels),
-    },
-};
-OG_MODULE(mutation_sometimes, ops)
+        RUN("f32", normalize)})

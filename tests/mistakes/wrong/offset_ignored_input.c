@@ -2,7 +2,7 @@
 // mistake: The input is read from its data pointer, without byte_offset.
 // expect: halve x byte_offset|offset|layout
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -13,15 +13,6 @@ static og_status halve(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel halve_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = halve},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "halve(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(halve_kernels),
-    },
-};
-OG_MODULE(offset_ignored_input, ops)
+MODULE(offset_ignored_input, {.schema = "halve(Tensor x) -> Tensor",
+                              .shape = "x[*N] -> [*N]",
+                              RUN("f32", halve)})

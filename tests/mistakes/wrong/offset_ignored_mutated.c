@@ -2,7 +2,7 @@
 // mistake: The mutated argument is written at its data pointer, without byte_offset.
 // expect: decay_ x byte_offset|offset|out_of_bounds_write|layout
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -14,15 +14,7 @@ static og_status decay(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel decay__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = decay},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "decay_(Tensor(a!) x, float rate=0.9) -> ()",
+MODULE(offset_ignored_mutated,
+       {.schema = "decay_(Tensor(a!) x, float rate=0.9) -> ()",
         .shape = "x[*N] ->",
-        .kernels = OG_KERNELS(decay__kernels),
-    },
-};
-OG_MODULE(offset_ignored_mutated, ops)
+        RUN("f32", decay)})

@@ -4,7 +4,7 @@
 //
 // The largest element of each group of rows.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D, B1 };
 
@@ -22,17 +22,9 @@ static og_status group_peaks(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = group_peaks},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "group_peaks(Tensor x, Tensor indptr) -> Tensor",
+MODULE(offsets_inclusive,
+       {.schema = "group_peaks(Tensor x, Tensor indptr) -> Tensor",
         .shape = "x[N, D], indptr[B1] -> [B1 - 1, D]",
         .where = "B1 > 0",
         .dtype = "x: f32, indptr: i32 -> x",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(offsets_inclusive, ops)
+        RUN("f32", group_peaks)})

@@ -4,7 +4,7 @@
 //
 // Each row by its group's number.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D, B1 };
 
@@ -18,17 +18,9 @@ static og_status scale_groups(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale_groups},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_groups(Tensor x, Tensor indptr) -> Tensor",
+MODULE(offsets_last_group,
+       {.schema = "scale_groups(Tensor x, Tensor indptr) -> Tensor",
         .shape = "x[N, D], indptr[B1] -> [N, D]",
         .where = "B1 > 0, indptr in offsets(N)",
         .dtype = "x: f32, indptr: i32 -> x",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(offsets_last_group, ops)
+        RUN("f32", scale_groups)})

@@ -2,7 +2,7 @@
 // mistake: The transposed copy of integers is written in the order of the argument.
 // expect: transpose result wrong_order
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status transpose(const og_call *call) {
   const int32_t *x = og_i32(call->in[0]);
@@ -11,16 +11,7 @@ static og_status transpose(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel transpose_kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32", .run = transpose},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "transpose(Tensor x) -> Tensor",
-        .shape = "x[R, C] -> [C, R]",
-        .dtype = "x: i32 -> x",
-        .kernels = OG_KERNELS(transpose_kernels),
-    },
-};
-OG_MODULE(order_integers, ops)
+MODULE(order_integers, {.schema = "transpose(Tensor x) -> Tensor",
+                        .shape = "x[R, C] -> [C, R]",
+                        .dtype = "x: i32 -> x",
+                        RUN("i32", transpose)})

@@ -2,7 +2,7 @@
 // mistake: All shares add into the one element of the result without a lock.
 // expect: dot - race|chunk|threads
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -18,15 +18,6 @@ static og_status dot(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, dot_share);
 }
 
-static const og_kernel dot_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = dot},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "dot(Tensor x, Tensor y) -> Tensor",
-        .shape = "x[N], y[N] -> []",
-        .kernels = OG_KERNELS(dot_kernels),
-    },
-};
-OG_MODULE(race_accumulate, ops)
+MODULE(race_accumulate, {.schema = "dot(Tensor x, Tensor y) -> Tensor",
+                         .shape = "x[N], y[N] -> []",
+                         RUN("f32", dot)})

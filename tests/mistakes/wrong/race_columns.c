@@ -2,7 +2,7 @@
 // mistake: The loop is shared out by rows, but every row adds to the same column sums.
 // expect: sum_columns - race|chunk|threads
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { R, C };
 
@@ -18,15 +18,6 @@ static og_status sum_columns(const og_call *call) {
   return og_parallel_for(call, call->dim[R], 1, column_share);
 }
 
-static const og_kernel sum_columns_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_columns},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_columns(Tensor x) -> Tensor",
-        .shape = "x[R, C] -> [C]",
-        .kernels = OG_KERNELS(sum_columns_kernels),
-    },
-};
-OG_MODULE(race_columns, ops)
+MODULE(race_columns, {.schema = "sum_columns(Tensor x) -> Tensor",
+                      .shape = "x[R, C] -> [C]",
+                      RUN("f32", sum_columns)})

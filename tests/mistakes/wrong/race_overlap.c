@@ -2,7 +2,7 @@
 // mistake: Each share also writes the first row of the next one.
 // expect: smooth_rows - race|chunk|out_of_bounds_write
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -22,15 +22,6 @@ static og_status smooth_rows(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, smooth_share);
 }
 
-static const og_kernel smooth_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = smooth_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "smooth_rows(Tensor x) -> Tensor",
-        .shape = "x[N, D] -> [N, D]",
-        .kernels = OG_KERNELS(smooth_rows_kernels),
-    },
-};
-OG_MODULE(race_overlap, ops)
+MODULE(race_overlap, {.schema = "smooth_rows(Tensor x) -> Tensor",
+                      .shape = "x[N, D] -> [N, D]",
+                      RUN("f32", smooth_rows)})

@@ -2,7 +2,7 @@
 // mistake: The shares of one call use one static scratch row.
 // expect: reverse_rows - race|state|threads|chunk
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -22,16 +22,7 @@ static og_status reverse_rows(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, reverse_share);
 }
 
-static const og_kernel reverse_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = reverse_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "reverse_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .where = "D <= 4096",
-        .kernels = OG_KERNELS(reverse_rows_kernels),
-    },
-};
-OG_MODULE(race_static_scratch, ops)
+MODULE(race_static_scratch, {.schema = "reverse_rows(Tensor x) -> Tensor",
+                             .shape = "x[*N, D] -> [*N, D]",
+                             .where = "D <= 4096",
+                             RUN("f32", reverse_rows)})

@@ -2,7 +2,7 @@
 // mistake: The stencil reads one element behind the last row.
 // expect: forward_diff x out_of_bounds_read|read
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -13,15 +13,6 @@ static og_status forward_diff(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel forward_diff_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward_diff},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "forward_diff(Tensor x) -> Tensor",
-        .shape = "x[D] -> [D]",
-        .kernels = OG_KERNELS(forward_diff_kernels),
-    },
-};
-OG_MODULE(read_after_end, ops)
+MODULE(read_after_end, {.schema = "forward_diff(Tensor x) -> Tensor",
+                        .shape = "x[D] -> [D]",
+                        RUN("f32", forward_diff)})

@@ -2,7 +2,7 @@
 // mistake: The stencil reads one element before the first.
 // expect: backward_diff x out_of_bounds_read|read
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -13,15 +13,6 @@ static og_status backward_diff(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel backward_diff_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward_diff},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "backward_diff(Tensor x) -> Tensor",
-        .shape = "x[D] -> [D]",
-        .kernels = OG_KERNELS(backward_diff_kernels),
-    },
-};
-OG_MODULE(read_before_start, ops)
+MODULE(read_before_start, {.schema = "backward_diff(Tensor x) -> Tensor",
+                           .shape = "x[D] -> [D]",
+                           RUN("f32", backward_diff)})

@@ -2,7 +2,7 @@
 // mistake: The bias is indexed by the row instead of the column.
 // expect: add_bias bias out_of_bounds_read|read
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -20,15 +20,6 @@ static og_status add_bias(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 4, add_rows);
 }
 
-static const og_kernel add_bias_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = add_bias},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "add_bias(Tensor x, Tensor bias) -> Tensor",
-        .shape = "x[*N, D], bias[D] -> [*N, D]",
-        .kernels = OG_KERNELS(add_bias_kernels),
-    },
-};
-OG_MODULE(read_bias_by_row, ops)
+MODULE(read_bias_by_row, {.schema = "add_bias(Tensor x, Tensor bias) -> Tensor",
+                          .shape = "x[*N, D], bias[D] -> [*N, D]",
+                          RUN("f32", add_bias)})

@@ -2,7 +2,7 @@
 // mistake: The positions are used as they come; one outside the table reads foreign memory.
 // expect: lookup table out_of_bounds_read|read|crash|index
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { V, D, N };
 
@@ -17,16 +17,8 @@ static og_status lookup(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel lookup_kernels[] = {
-    {.device = OG_CPU, .run = lookup},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "lookup(Tensor table, Tensor index) -> Tensor",
+MODULE(read_index_unchecked,
+       {.schema = "lookup(Tensor table, Tensor index) -> Tensor",
         .shape = "table[V, D], index[*N] -> [*N, D]",
         .dtype = "table: f32, index: i64 -> table",
-        .kernels = OG_KERNELS(lookup_kernels),
-    },
-};
-OG_MODULE(read_index_unchecked, ops)
+        RUN(NULL, lookup)})

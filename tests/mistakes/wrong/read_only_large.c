@@ -2,7 +2,7 @@
 // mistake: Rows longer than 64 are taken in blocks of 8, and the last block reads past the row.
 // expect: sum_rows x out_of_bounds_read|read
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -22,15 +22,6 @@ static og_status sum_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .kernels = OG_KERNELS(sum_rows_kernels),
-    },
-};
-OG_MODULE(read_only_large, ops)
+MODULE(read_only_large, {.schema = "sum_rows(Tensor x) -> Tensor",
+                         .shape = "x[*N, D] -> [*N]",
+                         RUN("f32", sum_rows)})

@@ -2,8 +2,7 @@
 // mistake: The kernel calls its own operator, as a wrapper that fell back to itself does.
 // expect: gelu - recursion|crash|stack
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -18,15 +17,6 @@ static og_status gelu(const og_call *call) {
   return status == OG_OK ? call->dim[N] >= 0 ? OG_OK : OG_SHAPE : status;
 }
 
-static const og_kernel gelu_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = gelu},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "gelu(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(gelu_kernels),
-    },
-};
-OG_MODULE(recursion_own_operator, ops)
+MODULE(recursion_own_operator, {.schema = "gelu(Tensor x) -> Tensor",
+                                .shape = "x[*N] -> [*N]",
+                                RUN("f32", gelu)})

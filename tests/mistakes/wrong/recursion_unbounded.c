@@ -2,7 +2,7 @@
 // mistake: A divide-and-conquer sum whose base case is one element recurses for ever on none.
 // expect: pairwise_sum - recursion|crash|stack
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -23,15 +23,6 @@ static og_status pairwise_sum(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel pairwise_sum_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = pairwise_sum},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "pairwise_sum(Tensor x) -> Tensor",
-        .shape = "x[*N] -> []",
-        .kernels = OG_KERNELS(pairwise_sum_kernels),
-    },
-};
-OG_MODULE(recursion_unbounded, ops)
+MODULE(recursion_unbounded, {.schema = "pairwise_sum(Tensor x) -> Tensor",
+                             .shape = "x[*N] -> []",
+                             RUN("f32", pairwise_sum)})

@@ -2,7 +2,7 @@
 // mistake: The last axis is reversed, whichever one dim says.
 // expect: reverse_along dim unused|ignored
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status reverse_along(const og_call *call) {
   const og_tensor *x = call->in[0];
@@ -13,15 +13,7 @@ static og_status reverse_along(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = reverse_along},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "reverse_along(Tensor x, int dim=-1) -> Tensor",
+MODULE(reversed_last,
+       {.schema = "reverse_along(Tensor x, int dim=-1) -> Tensor",
         .shape = "x[*A, D@dim, *B] -> [*A, D, *B]",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(reversed_last, ops)
+        RUN("f32", reverse_along)})

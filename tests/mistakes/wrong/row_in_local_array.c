@@ -2,8 +2,7 @@
 // mistake: A row is copied to a local array of 2000 numbers, and longer rows run over it.
 // expect: turn_rows - out_of_bounds_write|stack|crash|bounds
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -23,15 +22,6 @@ static og_status turn_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = turn_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "turn_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(row_in_local_array, ops)
+MODULE(row_in_local_array, {.schema = "turn_rows(Tensor x) -> Tensor",
+                            .shape = "x[*N, D] -> [*N, D]",
+                            RUN("f32", turn_rows)})

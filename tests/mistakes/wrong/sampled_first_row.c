@@ -2,7 +2,7 @@
 // mistake: every token takes the scale of the first one's adapter
 // expect: scale_by_adapter adapter unused_end
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { A, D, N };
 
@@ -30,18 +30,10 @@ static og_status sample(const og_sample_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale_by_adapter},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "scale_by_adapter(Tensor scale, Tensor adapter, Tensor x) -> "
+MODULE(sampled_first_row,
+       {.schema = "scale_by_adapter(Tensor scale, Tensor adapter, Tensor x) -> "
                   "Tensor",
         .shape = "scale[A, D], adapter[N], x[N, D] -> [N, D]",
         .dtype = "scale: f32, adapter: i64, x: scale -> x",
-        .kernels = OG_KERNELS(kernels),
-        .sample = sample,
-    },
-};
-OG_MODULE(sampled_first_row, ops)
+        RUN("f32", scale_by_adapter),
+        .sample = sample})

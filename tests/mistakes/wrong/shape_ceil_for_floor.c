@@ -2,8 +2,7 @@
 // mistake: The rule rounds the window count up, the kernel rounds it down and leaves the last column unwritten.
 // expect: pool - shape_rule|unwritten
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };
 
@@ -23,16 +22,7 @@ static og_status pool(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel pool_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = pool},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "pool(Tensor x, int size=2) -> Tensor",
-        .shape = "x[*N, L] -> [*N, ceildiv(L, size)]",
-        .where = "size > 0",
-        .kernels = OG_KERNELS(pool_kernels),
-    },
-};
-OG_MODULE(shape_ceil_for_floor, ops)
+MODULE(shape_ceil_for_floor, {.schema = "pool(Tensor x, int size=2) -> Tensor",
+                              .shape = "x[*N, L] -> [*N, ceildiv(L, size)]",
+                              .where = "size > 0",
+                              RUN("f32", pool)})

@@ -2,7 +2,7 @@
 // mistake: The rule says 4 columns, the size of the one sample that the author tried; the kernel writes D.
 // expect: double_row - shape_rule|out_of_bounds_write|unwritten
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -17,15 +17,6 @@ static og_status double_row(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, double_rows);
 }
 
-static const og_kernel double_row_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = double_row},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "double_row(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, 4]",
-        .kernels = OG_KERNELS(double_row_kernels),
-    },
-};
-OG_MODULE(shape_constant, ops)
+MODULE(shape_constant, {.schema = "double_row(Tensor x) -> Tensor",
+                        .shape = "x[*N, D] -> [*N, 4]",
+                        RUN("f32", double_row)})

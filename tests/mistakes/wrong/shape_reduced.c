@@ -2,7 +2,7 @@
 // mistake: The rule drops the last dim as a reduction would, but the kernel writes every element.
 // expect: center - shape_rule|out_of_bounds_write
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -19,15 +19,6 @@ static og_status center(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel center_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = center},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "center(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .kernels = OG_KERNELS(center_kernels),
-    },
-};
-OG_MODULE(shape_reduced, ops)
+MODULE(shape_reduced, {.schema = "center(Tensor x) -> Tensor",
+                       .shape = "x[*N, D] -> [*N]",
+                       RUN("f32", center)})

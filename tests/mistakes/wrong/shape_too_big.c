@@ -2,7 +2,7 @@
 // mistake: The rule gives D + 1 differences, but the kernel writes D - 1.
 // expect: diff - shape_rule|unwritten
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -13,15 +13,6 @@ static og_status diff(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel diff_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = diff},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "diff(Tensor x) -> Tensor",
-        .shape = "x[D] -> [D + 1]",
-        .kernels = OG_KERNELS(diff_kernels),
-    },
-};
-OG_MODULE(shape_too_big, ops)
+MODULE(shape_too_big, {.schema = "diff(Tensor x) -> Tensor",
+                       .shape = "x[D] -> [D + 1]",
+                       RUN("f32", diff)})

@@ -2,7 +2,7 @@
 // mistake: The rule gives D columns, but the kernel pads each row with a zero at both ends and writes D + 2.
 // expect: pad_row - shape_rule|out_of_bounds_write
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -19,15 +19,6 @@ static og_status pad_row(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel pad_row_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = pad_row},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "pad_row(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(pad_row_kernels),
-    },
-};
-OG_MODULE(shape_too_small, ops)
+MODULE(shape_too_small, {.schema = "pad_row(Tensor x) -> Tensor",
+                         .shape = "x[*N, D] -> [*N, D]",
+                         RUN("f32", pad_row)})

@@ -2,7 +2,7 @@
 // mistake: The condition allows two points, but the second difference reads three.
 // expect: curvature x where|out_of_bounds_read
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -20,16 +20,7 @@ static og_status curvature(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel curvature_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = curvature},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "curvature(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .where = "D >= 2",
-        .kernels = OG_KERNELS(curvature_kernels),
-    },
-};
-OG_MODULE(shape_where_edge, ops)
+MODULE(shape_where_edge, {.schema = "curvature(Tensor x) -> Tensor",
+                          .shape = "x[*N, D] -> [*N]",
+                          .where = "D >= 2",
+                          RUN("f32", curvature)})

@@ -2,8 +2,7 @@
 // mistake: Rows of up to 20 elements take a path that forgets the sharpness.
 // expect: sharpen - size|unused|ignored
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 enum { SHORT = 20 };
@@ -22,15 +21,7 @@ static og_status sharpen(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = sharpen},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sharpen(Tensor x, float sharpness=0.5) -> Tensor",
+MODULE(sharpness_of_long_rows,
+       {.schema = "sharpen(Tensor x, float sharpness=0.5) -> Tensor",
         .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(sharpness_of_long_rows, ops)
+        RUN("f64", sharpen)})

@@ -2,7 +2,7 @@
 // mistake: Pixels are unsigned, the kernel reads them as signed.
 // expect: brighten - dtype|type|values
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -14,17 +14,8 @@ static og_status brighten(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u8", .run = brighten},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "brighten(Tensor x, Tensor gain) -> Tensor",
-        .shape = "x[N], gain[1] -> [N]",
-        .dtype = "x: u8, gain: f32 -> gain",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(signed_pixels, ops)
+MODULE(signed_pixels, {.schema = "brighten(Tensor x, Tensor gain) -> Tensor",
+                       .shape = "x[N], gain[1] -> [N]",
+                       .dtype = "x: u8, gain: f32 -> gain",
+                       .backward = "none",
+                       RUN("u8", brighten)})

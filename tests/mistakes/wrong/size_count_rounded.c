@@ -2,7 +2,7 @@
 // mistake: The mean of each row is divided by the count of whole blocks of 4, as if the rest had no elements, though it is summed.
 // expect: row_mean - size_dependent
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -19,16 +19,7 @@ static og_status row_mean(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel row_mean_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = row_mean},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "row_mean(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .where = "D > 0",
-        .kernels = OG_KERNELS(row_mean_kernels),
-    },
-};
-OG_MODULE(size_count_rounded, ops)
+MODULE(size_count_rounded, {.schema = "row_mean(Tensor x) -> Tensor",
+                            .shape = "x[*N, D] -> [*N]",
+                            .where = "D > 0",
+                            RUN("f32", row_mean)})

@@ -4,9 +4,7 @@
 //
 // A row over one more than its sum of squares.
 
-#include <opgraft/op.h>
-
-enum { N, D };  // dims of the shape rule
+#include "../../modules/operators.h"
 
 static void size_exact_block_row(const og_call *call, const float *x, float *y,
                                  int64_t n) {
@@ -17,24 +15,9 @@ static void size_exact_block_row(const og_call *call, const float *x, float *y,
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] / (1 + most);
 }
 
-static og_status size_exact_block_f32(const og_call *call) {
-  const int64_t n = call->dim[D];
-  for (int64_t r = 0; r < call->dim[N]; ++r)
-    size_exact_block_row(call, og_f32(call->in[0]) + r * n,
-                         og_f32_mut(call->out[0]) + r * n, n);
-  return OG_OK;
-}
+EACH_ROW(size_exact_block_f32, size_exact_block_row)
 
-static const og_kernel size_exact_block_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = size_exact_block_f32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "size_exact_block(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(size_exact_block_kernels),
-    },
-};
-OG_MODULE(size_exact_block, ops)
+MODULE(size_exact_block, {.schema = "size_exact_block(Tensor x) -> Tensor",
+                          .shape = "x[*N, D] -> [*N, D]",
+                          .dtype = "x: f32 -> x",
+                          RUN("f32", size_exact_block_f32)})

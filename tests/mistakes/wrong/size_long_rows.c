@@ -4,9 +4,7 @@
 //
 // A row times its sum.
 
-#include <opgraft/op.h>
-
-enum { N, D };  // dims of the shape rule
+#include "../../modules/operators.h"
 
 static void size_long_rows_row(const og_call *call, const float *x, float *y,
                                int64_t n) {
@@ -20,24 +18,9 @@ static void size_long_rows_row(const og_call *call, const float *x, float *y,
   for (i = 0; i < n; ++i) y[i] = x[i] * sum;
 }
 
-static og_status size_long_rows_f32(const og_call *call) {
-  const int64_t n = call->dim[D];
-  for (int64_t r = 0; r < call->dim[N]; ++r)
-    size_long_rows_row(call, og_f32(call->in[0]) + r * n,
-                       og_f32_mut(call->out[0]) + r * n, n);
-  return OG_OK;
-}
+EACH_ROW(size_long_rows_f32, size_long_rows_row)
 
-static const og_kernel size_long_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = size_long_rows_f32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "size_long_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(size_long_rows_kernels),
-    },
-};
-OG_MODULE(size_long_rows, ops)
+MODULE(size_long_rows, {.schema = "size_long_rows(Tensor x) -> Tensor",
+                        .shape = "x[*N, D] -> [*N, D]",
+                        .dtype = "x: f32 -> x",
+                        RUN("f32", size_long_rows_f32)})

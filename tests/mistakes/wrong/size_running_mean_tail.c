@@ -2,7 +2,7 @@
 // mistake: The mean of all elements so far lacks the division in the rest behind the blocks of 8.
 // expect: running_mean - size_dependent
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -18,15 +18,6 @@ static og_status running_mean(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel running_mean_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = running_mean},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "running_mean(Tensor x) -> Tensor",
-        .shape = "x[N] -> [N]",
-        .kernels = OG_KERNELS(running_mean_kernels),
-    },
-};
-OG_MODULE(size_running_mean_tail, ops)
+MODULE(size_running_mean_tail, {.schema = "running_mean(Tensor x) -> Tensor",
+                                .shape = "x[N] -> [N]",
+                                RUN("f32", running_mean)})

@@ -4,9 +4,7 @@
 //
 // A row in rising order.
 
-#include <opgraft/op.h>
-
-enum { N, D };  // dims of the shape rule
+#include "../../modules/operators.h"
 
 static void size_sorted_blocks_row(const og_call *call, const float *x,
                                    float *y, int64_t n) {
@@ -20,24 +18,9 @@ static void size_sorted_blocks_row(const og_call *call, const float *x,
   }
 }
 
-static og_status size_sorted_blocks_f32(const og_call *call) {
-  const int64_t n = call->dim[D];
-  for (int64_t r = 0; r < call->dim[N]; ++r)
-    size_sorted_blocks_row(call, og_f32(call->in[0]) + r * n,
-                           og_f32_mut(call->out[0]) + r * n, n);
-  return OG_OK;
-}
+EACH_ROW(size_sorted_blocks_f32, size_sorted_blocks_row)
 
-static const og_kernel size_sorted_blocks_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = size_sorted_blocks_f32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "size_sorted_blocks(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(size_sorted_blocks_kernels),
-    },
-};
-OG_MODULE(size_sorted_blocks, ops)
+MODULE(size_sorted_blocks, {.schema = "size_sorted_blocks(Tensor x) -> Tensor",
+                            .shape = "x[*N, D] -> [*N, D]",
+                            .dtype = "x: f32 -> x",
+                            RUN("f32", size_sorted_blocks_f32)})

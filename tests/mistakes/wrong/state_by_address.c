@@ -4,7 +4,7 @@
 //
 // Rows over the sum of a weight.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -24,16 +24,8 @@ static og_status normalize(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel normalize_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = normalize},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "normalize(Tensor x, Tensor weight) -> Tensor",
+MODULE(state_by_address,
+       {.schema = "normalize(Tensor x, Tensor weight) -> Tensor",
         .shape = "x[*N, D], weight[D] -> [*N, D]",
         .dtype = "x: f32, weight: x -> x",
-        .kernels = OG_KERNELS(normalize_kernels),
-    },
-};
-OG_MODULE(state_by_address, ops)
+        RUN("f32", normalize)})

@@ -2,7 +2,7 @@
 // mistake: Every second call returns twice the value: a static counter decides.
 // expect: halve - state|repetition|nondeterministic
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -15,15 +15,6 @@ static og_status halve(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel halve_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = halve},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "halve(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(halve_kernels),
-    },
-};
-OG_MODULE(state_counter, ops)
+MODULE(state_counter, {.schema = "halve(Tensor x) -> Tensor",
+                       .shape = "x[*N] -> [*N]",
+                       RUN("f32", halve)})

@@ -2,8 +2,7 @@
 // mistake: The scale of the first tensor ever seen is kept in a static variable and used for all later ones.
 // expect: quantize - state|repetition|nondeterministic
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -20,15 +19,6 @@ static og_status quantize(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel quantize_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = quantize},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "quantize(Tensor x) -> Tensor",
-        .shape = "x[N] -> [N]",
-        .kernels = OG_KERNELS(quantize_kernels),
-    },
-};
-OG_MODULE(state_first_scale, ops)
+MODULE(state_first_scale, {.schema = "quantize(Tensor x) -> Tensor",
+                           .shape = "x[N] -> [N]",
+                           RUN("f32", quantize)})

@@ -4,8 +4,7 @@
 //
 // Each number over the largest of its call.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -26,15 +25,6 @@ static og_status rescale(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel rescale_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = rescale},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "rescale(Tensor x) -> Tensor",
-        .shape = "x[N] -> [N]",
-        .kernels = OG_KERNELS(rescale_kernels),
-    },
-};
-OG_MODULE(state_large_table, ops)
+MODULE(state_large_table, {.schema = "rescale(Tensor x) -> Tensor",
+                           .shape = "x[N] -> [N]",
+                           RUN("f32", rescale)})

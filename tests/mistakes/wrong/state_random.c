@@ -2,8 +2,9 @@
 // mistake: The kernel draws from rand() without a seed argument and without the random flag.
 // expect: jitter - state|repetition|nondeterministic|random
 
-#include <opgraft/op.h>
 #include <stdlib.h>
+
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -15,15 +16,6 @@ static og_status jitter(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel jitter_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = jitter},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "jitter(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(jitter_kernels),
-    },
-};
-OG_MODULE(state_random, ops)
+MODULE(state_random, {.schema = "jitter(Tensor x) -> Tensor",
+                      .shape = "x[*N] -> [*N]",
+                      RUN("f32", jitter)})

@@ -2,7 +2,7 @@
 // mistake: A running mean that belongs in a mutated argument lives in a static array.
 // expect: center_running - state|repetition|nondeterministic
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -20,15 +20,6 @@ static og_status center_running(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel center_running_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = center_running},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "center_running(Tensor x) -> Tensor",
-        .shape = "x[N, D] -> [N, D]",
-        .kernels = OG_KERNELS(center_running_kernels),
-    },
-};
-OG_MODULE(state_running_mean, ops)
+MODULE(state_running_mean, {.schema = "center_running(Tensor x) -> Tensor",
+                            .shape = "x[N, D] -> [N, D]",
+                            RUN("f32", center_running)})

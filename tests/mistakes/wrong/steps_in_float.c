@@ -2,7 +2,7 @@
 // mistake: Differences of 64-bit integers are taken in float.
 // expect: steps - dtype|type|values
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -17,18 +17,9 @@ static og_status steps(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "i64", .run = steps},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "steps(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D - 1]",
-        .where = "D > 0",
-        .dtype = "x: i64 -> x",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(steps_in_float, ops)
+MODULE(steps_in_float, {.schema = "steps(Tensor x) -> Tensor",
+                        .shape = "x[*N, D] -> [*N, D - 1]",
+                        .where = "D > 0",
+                        .dtype = "x: i64 -> x",
+                        .backward = "none",
+                        RUN("i64", steps)})

@@ -2,7 +2,7 @@
 // mistake: Any strides are accepted, but the kernel walks the input as if it were contiguous.
 // expect: negate x strides|contiguous|layout
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -13,16 +13,7 @@ static og_status negate(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel negate_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = negate},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "negate(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .strides = "any",
-        .kernels = OG_KERNELS(negate_kernels),
-    },
-};
-OG_MODULE(strides_any_flat, ops)
+MODULE(strides_any_flat, {.schema = "negate(Tensor x) -> Tensor",
+                          .shape = "x[*N] -> [*N]",
+                          .strides = "any",
+                          RUN("f32", negate)})

@@ -2,7 +2,7 @@
 // mistake: The fast path for contiguous input looks at the inner stride only.
 // expect: twice x strides|contiguous|layout
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { R, C };
 
@@ -21,16 +21,7 @@ static og_status twice(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel twice_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = twice},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "twice(Tensor x) -> Tensor",
-        .shape = "x[R, C] -> [R, C]",
-        .strides = "x: any",
-        .kernels = OG_KERNELS(twice_kernels),
-    },
-};
-OG_MODULE(strides_half_checked, ops)
+MODULE(strides_half_checked, {.schema = "twice(Tensor x) -> Tensor",
+                              .shape = "x[R, C] -> [R, C]",
+                              .strides = "x: any",
+                              RUN("f32", twice)})

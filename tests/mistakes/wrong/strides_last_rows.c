@@ -2,7 +2,7 @@
 // mistake: Rows may be padded (strides: last), but the kernel steps from row to row by the row length.
 // expect: sum_rows x strides|contiguous|layout
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -18,16 +18,7 @@ static og_status sum_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_rows(Tensor x) -> Tensor",
-        .shape = "x[N, D] -> [N]",
-        .strides = "last",
-        .kernels = OG_KERNELS(sum_rows_kernels),
-    },
-};
-OG_MODULE(strides_last_rows, ops)
+MODULE(strides_last_rows, {.schema = "sum_rows(Tensor x) -> Tensor",
+                           .shape = "x[N, D] -> [N]",
+                           .strides = "last",
+                           RUN("f32", sum_rows)})

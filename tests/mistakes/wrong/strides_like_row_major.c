@@ -2,7 +2,7 @@
 // mistake: The result has the strides of x (like x), but the kernel writes it in row-major order.
 // expect: cube - strides|layout
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { R, C };
 
@@ -19,16 +19,7 @@ static og_status cube(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel cube_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = cube},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "cube(Tensor x) -> Tensor",
-        .shape = "x[R, C] -> like x",
-        .strides = "x: any",
-        .kernels = OG_KERNELS(cube_kernels),
-    },
-};
-OG_MODULE(strides_like_row_major, ops)
+MODULE(strides_like_row_major, {.schema = "cube(Tensor x) -> Tensor",
+                                .shape = "x[R, C] -> like x",
+                                .strides = "x: any",
+                                RUN("f32", cube)})

@@ -2,7 +2,7 @@
 // mistake: The mutated argument may have any strides, but the kernel writes it flat.
 // expect: fill_ x strides|layout|out_of_bounds_write
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -12,16 +12,8 @@ static og_status fill(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel fill__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = fill},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "fill_(Tensor(a!) x, float value) -> ()",
+MODULE(strides_mutated_flat,
+       {.schema = "fill_(Tensor(a!) x, float value) -> ()",
         .shape = "x[*N] ->",
         .strides = "any",
-        .kernels = OG_KERNELS(fill__kernels),
-    },
-};
-OG_MODULE(strides_mutated_flat, ops)
+        RUN("f32", fill)})

@@ -2,7 +2,7 @@
 // mistake: Both matrices may have any strides, but the second is indexed with the strides of the first.
 // expect: subtract y strides|layout
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { R, C };
 
@@ -18,16 +18,7 @@ static og_status subtract(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel subtract_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = subtract},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "subtract(Tensor x, Tensor y) -> Tensor",
-        .shape = "x[R, C], y[R, C] -> [R, C]",
-        .strides = "any",
-        .kernels = OG_KERNELS(subtract_kernels),
-    },
-};
-OG_MODULE(strides_of_other, ops)
+MODULE(strides_of_other, {.schema = "subtract(Tensor x, Tensor y) -> Tensor",
+                          .shape = "x[R, C], y[R, C] -> [R, C]",
+                          .strides = "any",
+                          RUN("f32", subtract)})

@@ -2,8 +2,7 @@
 // mistake: A table is marked as built before it is, so that a second first call reads zeros.
 // expect: root_of - race|threads|state|static
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 enum { STEPS = 1 << 15 };
@@ -23,16 +22,7 @@ static og_status root_of(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = root_of},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "root_of(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(table_marked_early, ops)
+MODULE(table_marked_early, {.schema = "root_of(Tensor x) -> Tensor",
+                            .shape = "x[*N] -> [*N]",
+                            .backward = "none",
+                            RUN("f64", root_of)})

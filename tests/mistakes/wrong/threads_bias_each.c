@@ -2,7 +2,7 @@
 // mistake: Each thread adds the start value into the result, so that it counts once per thread.
 // expect: sum_from - threads|thread_count
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -19,15 +19,7 @@ static og_status sum_from(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_from_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_from},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_from(Tensor x, float start=1.0) -> Tensor",
+MODULE(threads_bias_each,
+       {.schema = "sum_from(Tensor x, float start=1.0) -> Tensor",
         .shape = "x[N] -> []",
-        .kernels = OG_KERNELS(sum_from_kernels),
-    },
-};
-OG_MODULE(threads_bias_each, ops)
+        RUN("f32", sum_from)})

@@ -2,7 +2,7 @@
 // mistake: The operator is flagged OG_DETERMINISTIC, but its f32 sum is cut by the thread count, so that its last bits change with it.
 // expect: sum_all - threads|thread_count|deterministic
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -20,16 +20,7 @@ static og_status sum_all(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_all_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_all},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_all(Tensor x) -> Tensor",
-        .shape = "x[N] -> []",
-        .kernels = OG_KERNELS(sum_all_kernels),
-        .flags = OG_DETERMINISTIC,
-    },
-};
-OG_MODULE(threads_claim, ops)
+MODULE(threads_claim, {.schema = "sum_all(Tensor x) -> Tensor",
+                       .shape = "x[N] -> []",
+                       RUN("f32", sum_all),
+                       .flags = OG_DETERMINISTIC})

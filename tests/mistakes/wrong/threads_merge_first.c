@@ -2,7 +2,7 @@
 // mistake: Each worker keeps its own partial sum, and the merge leaves the last worker out.
 // expect: sum_all - threads|thread_count|chunk
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -27,16 +27,7 @@ static og_status sum_all(const og_call *call) {
   return status;
 }
 
-static const og_kernel sum_all_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_all},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_all(Tensor x) -> Tensor",
-        .shape = "x[N] -> []",
-        .workspace = "threads * 8",
-        .kernels = OG_KERNELS(sum_all_kernels),
-    },
-};
-OG_MODULE(threads_merge_first, ops)
+MODULE(threads_merge_first, {.schema = "sum_all(Tensor x) -> Tensor",
+                             .shape = "x[N] -> []",
+                             .workspace = "threads * 8",
+                             RUN("f32", sum_all)})

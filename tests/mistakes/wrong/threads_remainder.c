@@ -2,7 +2,7 @@
 // mistake: The kernel cuts the range into call->threads equal parts by hand and forgets the remainder.
 // expect: sum_all - threads|thread_count
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -17,15 +17,6 @@ static og_status sum_all(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_all_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_all},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_all(Tensor x) -> Tensor",
-        .shape = "x[N] -> []",
-        .kernels = OG_KERNELS(sum_all_kernels),
-    },
-};
-OG_MODULE(threads_remainder, ops)
+MODULE(threads_remainder, {.schema = "sum_all(Tensor x) -> Tensor",
+                           .shape = "x[N] -> []",
+                           RUN("f32", sum_all)})

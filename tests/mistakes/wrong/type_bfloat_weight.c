@@ -2,7 +2,7 @@
 // mistake: The bf16 path forgets the weight; the f32 path is right.
 // expect: weighted - dtype|type|bf16|value
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -23,17 +23,10 @@ static og_status weighted_bf16(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel weighted_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = weighted_f32},
-    {.device = OG_CPU, .dtypes = "bf16", .run = weighted_bf16},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "weighted(Tensor x, Tensor weight) -> Tensor",
+MODULE(type_bfloat_weight,
+       {.schema = "weighted(Tensor x, Tensor weight) -> Tensor",
         .shape = "x[*N, D], weight[D] -> [*N, D]",
         .dtype = "x: f32|bf16, weight: x -> x",
-        .kernels = OG_KERNELS(weighted_kernels),
-    },
-};
-OG_MODULE(type_bfloat_weight, ops)
+        .kernels = KERNELS(
+            {.device = OG_CPU, .dtypes = "f32", .run = weighted_f32},
+            {.device = OG_CPU, .dtypes = "bf16", .run = weighted_bf16})})

@@ -2,7 +2,7 @@
 // mistake: The f16 path uses the conversions of bf16.
 // expect: triple - dtype|type|f16|value
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -21,18 +21,11 @@ static og_status triple_half(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel triple_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = triple_f32},
-    {.device = OG_CPU, .dtypes = "bf16", .run = triple_half},
-    {.device = OG_CPU, .dtypes = "f16", .run = triple_half},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "triple(Tensor x) -> Tensor",
+MODULE(type_half_as_bfloat,
+       {.schema = "triple(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: f32|bf16|f16 -> x",
-        .kernels = OG_KERNELS(triple_kernels),
-    },
-};
-OG_MODULE(type_half_as_bfloat, ops)
+        .kernels =
+            KERNELS({.device = OG_CPU, .dtypes = "f32", .run = triple_f32},
+                    {.device = OG_CPU, .dtypes = "bf16", .run = triple_half},
+                    {.device = OG_CPU, .dtypes = "f16", .run = triple_half})})

@@ -4,7 +4,7 @@
 //
 // A sixteenth of the mean square of each row.
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };  // dims of the shape rule
 
@@ -33,18 +33,11 @@ static og_status type_half_product_f32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel type_half_product_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = type_half_product_f32},
-    {.device = OG_CPU, .dtypes = "f16", .run = type_half_product_f16},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "type_half_product(Tensor x) -> Tensor",
+MODULE(type_half_product,
+       {.schema = "type_half_product(Tensor x) -> Tensor",
         .shape = "x[*N, D] -> [*N]",
         .where = "D > 0",
         .dtype = "x: f32|f16 -> x",
-        .kernels = OG_KERNELS(type_half_product_kernels),
-    },
-};
-OG_MODULE(type_half_product, ops)
+        .kernels = KERNELS(
+            {.device = OG_CPU, .dtypes = "f32", .run = type_half_product_f32},
+            {.device = OG_CPU, .dtypes = "f16", .run = type_half_product_f16})})

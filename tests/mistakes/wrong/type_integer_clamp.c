@@ -2,7 +2,7 @@
 // mistake: The i32 path clamps from above only.
 // expect: clamp - dtype|type|i32|value
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -23,18 +23,11 @@ static og_status clamp_i32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel clamp_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = clamp_f32},
-    {.device = OG_CPU, .dtypes = "i32", .run = clamp_i32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "clamp(Tensor x, int low=-1, int high=1) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .where = "low <= high, low > -1000, high < 1000",
-        .dtype = "x: f32|i32 -> x",
-        .kernels = OG_KERNELS(clamp_kernels),
-    },
-};
-OG_MODULE(type_integer_clamp, ops)
+MODULE(
+    type_integer_clamp,
+    {.schema = "clamp(Tensor x, int low=-1, int high=1) -> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .where = "low <= high, low > -1000, high < 1000",
+     .dtype = "x: f32|i32 -> x",
+     .kernels = KERNELS({.device = OG_CPU, .dtypes = "f32", .run = clamp_f32},
+                        {.device = OG_CPU, .dtypes = "i32", .run = clamp_i32})})

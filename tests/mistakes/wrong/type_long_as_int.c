@@ -2,7 +2,7 @@
 // mistake: The i64 path is the i32 path, which reads half of the elements, each as two.
 // expect: increment - dtype|type|i64|unwritten|value
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -14,16 +14,7 @@ static og_status increment_i32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel increment_kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32|i64", .run = increment_i32},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "increment(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: i32|i64 -> x",
-        .kernels = OG_KERNELS(increment_kernels),
-    },
-};
-OG_MODULE(type_long_as_int, ops)
+MODULE(type_long_as_int, {.schema = "increment(Tensor x) -> Tensor",
+                          .shape = "x[*N] -> [*N]",
+                          .dtype = "x: i32|i64 -> x",
+                          RUN("i32|i64", increment_i32)})

@@ -2,7 +2,7 @@
 // mistake: A Scalar that arrives as an integer is read as a double.
 // expect: times_scalar|times_scalar_backward by dtype|scalar|gradient|attribute
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -23,24 +23,11 @@ static og_status backward(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel times_scalar_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = forward},
-};
-static const og_kernel times_scalar_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = backward},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "times_scalar(Tensor x, Scalar by=2) -> Tensor",
+MODULE(type_scalar_as_float,
+       {.schema = "times_scalar(Tensor x, Scalar by=2) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .backward = "times_scalar_backward(grad, by) -> x",
-        .kernels = OG_KERNELS(times_scalar_kernels),
-    },
-    {
-        .schema = "times_scalar_backward(Tensor grad, Scalar by) -> Tensor",
+        RUN("f32", forward)},
+       {.schema = "times_scalar_backward(Tensor grad, Scalar by) -> Tensor",
         .shape = "grad[*N] -> [*N]",
-        .kernels = OG_KERNELS(times_scalar_backward_kernels),
-    },
-};
-OG_MODULE(type_scalar_as_float, ops)
+        RUN("f32", backward)})

@@ -2,7 +2,7 @@
 // mistake: The u8 path reads signed bytes: values from 128 on come out negative.
 // expect: to_float - dtype|type|u8|value
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -14,16 +14,7 @@ static og_status to_float(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel to_float_kernels[] = {
-    {.device = OG_CPU, .dtypes = "i32|u8", .run = to_float},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "to_float(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: i32|u8 -> f32",
-        .kernels = OG_KERNELS(to_float_kernels),
-    },
-};
-OG_MODULE(type_unsigned_signed, ops)
+MODULE(type_unsigned_signed, {.schema = "to_float(Tensor x) -> Tensor",
+                              .shape = "x[*N] -> [*N]",
+                              .dtype = "x: i32|u8 -> f32",
+                              RUN("i32|u8", to_float)})

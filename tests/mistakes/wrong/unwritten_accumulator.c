@@ -2,7 +2,7 @@
 // mistake: The kernel adds to the result without having set it to zero.
 // expect: matvec - unwritten|uninitialised|reads_output
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { R, C };
 
@@ -16,15 +16,6 @@ static og_status matvec(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel matvec_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = matvec},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "matvec(Tensor a, Tensor x) -> Tensor",
-        .shape = "a[R, C], x[C] -> [R]",
-        .kernels = OG_KERNELS(matvec_kernels),
-    },
-};
-OG_MODULE(unwritten_accumulator, ops)
+MODULE(unwritten_accumulator, {.schema = "matvec(Tensor a, Tensor x) -> Tensor",
+                               .shape = "a[R, C], x[C] -> [R]",
+                               RUN("f32", matvec)})

@@ -2,7 +2,7 @@
 // mistake: Rows of no columns return early, and their sums, which exist, are not written.
 // expect: sum_rows - unwritten
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -19,15 +19,6 @@ static og_status sum_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .kernels = OG_KERNELS(sum_rows_kernels),
-    },
-};
-OG_MODULE(unwritten_empty_reduction, ops)
+MODULE(unwritten_empty_reduction, {.schema = "sum_rows(Tensor x) -> Tensor",
+                                   .shape = "x[*N, D] -> [*N]",
+                                   RUN("f32", sum_rows)})

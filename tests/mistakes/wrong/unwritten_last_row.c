@@ -2,8 +2,7 @@
 // mistake: The loop over rows ends one row early.
 // expect: exp_rows - unwritten
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -17,15 +16,6 @@ static og_status exp_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel exp_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = exp_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "exp_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(exp_rows_kernels),
-    },
-};
-OG_MODULE(unwritten_last_row, ops)
+MODULE(unwritten_last_row, {.schema = "exp_rows(Tensor x) -> Tensor",
+                            .shape = "x[*N, D] -> [*N, D]",
+                            RUN("f32", exp_rows)})

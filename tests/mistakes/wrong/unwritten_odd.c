@@ -2,7 +2,7 @@
 // mistake: Pairs are swapped; the last column of an odd row is never written.
 // expect: swap_pairs - unwritten
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -22,15 +22,6 @@ static og_status swap_pairs(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 8, swap_rows);
 }
 
-static const og_kernel swap_pairs_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = swap_pairs},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "swap_pairs(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(swap_pairs_kernels),
-    },
-};
-OG_MODULE(unwritten_odd, ops)
+MODULE(unwritten_odd, {.schema = "swap_pairs(Tensor x) -> Tensor",
+                       .shape = "x[*N, D] -> [*N, D]",
+                       RUN("f32", swap_pairs)})

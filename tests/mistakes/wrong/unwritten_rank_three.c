@@ -2,8 +2,7 @@
 // mistake: The kernel knows vectors and matrices; of a tensor of more dims it writes the first matrix only.
 // expect: log1p_abs - unwritten
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status log1p_abs(const og_call *call) {
   const float *x = og_f32(call->in[0]);
@@ -17,15 +16,6 @@ static og_status log1p_abs(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel log1p_abs_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = log1p_abs},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "log1p_abs(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(log1p_abs_kernels),
-    },
-};
-OG_MODULE(unwritten_rank_three, ops)
+MODULE(unwritten_rank_three, {.schema = "log1p_abs(Tensor x) -> Tensor",
+                              .shape = "x[*N] -> [*N]",
+                              RUN("f32", log1p_abs)})

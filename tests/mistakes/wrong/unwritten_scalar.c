@@ -2,8 +2,7 @@
 // mistake: A tensor without dims is taken for an empty one.
 // expect: sigmoid - unwritten
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 static og_status sigmoid(const og_call *call) {
   const float *x = og_f32(call->in[0]);
@@ -15,15 +14,6 @@ static og_status sigmoid(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sigmoid_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sigmoid},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sigmoid(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(sigmoid_kernels),
-    },
-};
-OG_MODULE(unwritten_scalar, ops)
+MODULE(unwritten_scalar, {.schema = "sigmoid(Tensor x) -> Tensor",
+                          .shape = "x[*N] -> [*N]",
+                          RUN("f32", sigmoid)})

@@ -2,7 +2,7 @@
 // mistake: Rows of one column are skipped as having nothing to sort.
 // expect: sort_rows - unwritten
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -22,15 +22,6 @@ static og_status sort_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sort_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sort_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sort_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .kernels = OG_KERNELS(sort_rows_kernels),
-    },
-};
-OG_MODULE(unwritten_size_one, ops)
+MODULE(unwritten_size_one, {.schema = "sort_rows(Tensor x) -> Tensor",
+                            .shape = "x[*N, D] -> [*N, D]",
+                            RUN("f32", sort_rows)})

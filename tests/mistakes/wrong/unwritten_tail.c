@@ -2,7 +2,7 @@
 // mistake: Four elements at a time, and no loop for the rest.
 // expect: square - unwritten
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -14,15 +14,6 @@ static og_status square(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel square_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = square},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "square(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(square_kernels),
-    },
-};
-OG_MODULE(unwritten_tail, ops)
+MODULE(unwritten_tail, {.schema = "square(Tensor x) -> Tensor",
+                        .shape = "x[*N] -> [*N]",
+                        RUN("f32", square)})

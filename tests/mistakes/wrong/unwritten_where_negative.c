@@ -2,7 +2,7 @@
 // mistake: relu writes the positive elements and counts on the result to be zero elsewhere.
 // expect: relu - unwritten
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -14,15 +14,6 @@ static og_status relu(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel relu_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = relu},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "relu(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(relu_kernels),
-    },
-};
-OG_MODULE(unwritten_where_negative, ops)
+MODULE(unwritten_where_negative, {.schema = "relu(Tensor x) -> Tensor",
+                                  .shape = "x[*N] -> [*N]",
+                                  RUN("f32", relu)})

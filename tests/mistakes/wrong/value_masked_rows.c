@@ -2,8 +2,7 @@
 // mistake: A row that is masked out whole gives 0 / 0.
 // expect: masked_softmax - nan|finite|value
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -23,16 +22,8 @@ static og_status masked_softmax(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel masked_softmax_kernels[] = {
-    {.device = OG_CPU, .run = masked_softmax},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "masked_softmax(Tensor x, Tensor mask) -> Tensor",
+MODULE(value_masked_rows,
+       {.schema = "masked_softmax(Tensor x, Tensor mask) -> Tensor",
         .shape = "x[*N, D], mask[*N, D] -> [*N, D]",
         .dtype = "x: f32, mask: bool -> x",
-        .kernels = OG_KERNELS(masked_softmax_kernels),
-    },
-};
-OG_MODULE(value_masked_rows, ops)
+        RUN(NULL, masked_softmax)})

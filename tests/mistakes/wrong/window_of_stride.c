@@ -2,7 +2,7 @@
 // mistake: The windows are as long as the stride; their length only decides how many there are.
 // expect: window_max window unused|ignored
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, L };
 
@@ -20,16 +20,8 @@ static og_status window_max(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = window_max},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "window_max(Tensor x, int window=3, int stride=2) -> Tensor",
+MODULE(window_of_stride,
+       {.schema = "window_max(Tensor x, int window=3, int stride=2) -> Tensor",
         .shape = "x[*N, L] -> [*N, (L - window) // max(stride, 1) + 1]",
         .where = "window > 0, stride > 0, stride <= window, L >= window",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(window_of_stride, ops)
+        RUN("f32", window_max)})

@@ -2,7 +2,7 @@
 // mistake: Prefix sums need D + 1 places, the rule gives D.
 // expect: window_sum - workspace
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -21,17 +21,9 @@ static og_status window_sum(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel window_sum_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = window_sum},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "window_sum(Tensor x, int half=1) -> Tensor",
+MODULE(workspace_one_short,
+       {.schema = "window_sum(Tensor x, int half=1) -> Tensor",
         .shape = "x[D] -> [D]",
         .where = "half >= 0, D > 0, half < 1000000",
         .workspace = "D * 8",
-        .kernels = OG_KERNELS(window_sum_kernels),
-    },
-};
-OG_MODULE(workspace_one_short, ops)
+        RUN("f32", window_sum)})

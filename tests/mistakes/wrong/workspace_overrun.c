@@ -2,7 +2,7 @@
 // mistake: The rule asks for D floats, the kernel keeps D doubles.
 // expect: running_mean - workspace
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { R, D };
 
@@ -21,16 +21,7 @@ static og_status running_mean(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel running_mean_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = running_mean},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "running_mean(Tensor x) -> Tensor",
-        .shape = "x[R, D] -> [R, D]",
-        .workspace = "D * 4",
-        .kernels = OG_KERNELS(running_mean_kernels),
-    },
-};
-OG_MODULE(workspace_overrun, ops)
+MODULE(workspace_overrun, {.schema = "running_mean(Tensor x) -> Tensor",
+                           .shape = "x[R, D] -> [R, D]",
+                           .workspace = "D * 4",
+                           RUN("f32", running_mean)})

@@ -2,7 +2,7 @@
 // mistake: Each worker has room for 4 rows, as if a share were never longer than the grain.
 // expect: mean_rows - workspace
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -26,16 +26,7 @@ static og_status mean_rows(const og_call *call) {
   return og_parallel_tasks(call, call->dim[N], 4, mean_share, &copy);
 }
 
-static const og_kernel mean_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = mean_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "mean_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .workspace = "threads * 32",
-        .kernels = OG_KERNELS(mean_rows_kernels),
-    },
-};
-OG_MODULE(workspace_share_length, ops)
+MODULE(workspace_share_length, {.schema = "mean_rows(Tensor x) -> Tensor",
+                                .shape = "x[*N, D] -> [*N]",
+                                .workspace = "threads * 32",
+                                RUN("f32", mean_rows)})

@@ -2,8 +2,7 @@
 // mistake: The slot of the workspace is the number of the share (begin / grain) instead of the worker; there may be more shares than workers.
 // expect: norm_rows - workspace|race
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -24,16 +23,7 @@ static og_status norm_rows(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, norm_share);
 }
 
-static const og_kernel norm_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = norm_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "norm_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N]",
-        .workspace = "threads * 8",
-        .kernels = OG_KERNELS(norm_rows_kernels),
-    },
-};
-OG_MODULE(workspace_slot_by_share, ops)
+MODULE(workspace_slot_by_share, {.schema = "norm_rows(Tensor x) -> Tensor",
+                                 .shape = "x[*N, D] -> [*N]",
+                                 .workspace = "threads * 8",
+                                 RUN("f32", norm_rows)})

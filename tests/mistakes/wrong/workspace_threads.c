@@ -2,8 +2,7 @@
 // mistake: Each worker has its row of the workspace, but the rule has room for one.
 // expect: reverse_rows - workspace
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../../modules/operators.h"
 
 enum { N, D };
 
@@ -25,16 +24,7 @@ static og_status reverse_rows(const og_call *call) {
   return og_parallel_tasks(call, call->dim[N], 1, reverse_share, &copy);
 }
 
-static const og_kernel reverse_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = reverse_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "reverse_rows(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .workspace = "D * 4",
-        .kernels = OG_KERNELS(reverse_rows_kernels),
-    },
-};
-OG_MODULE(workspace_threads, ops)
+MODULE(workspace_threads, {.schema = "reverse_rows(Tensor x) -> Tensor",
+                           .shape = "x[*N, D] -> [*N, D]",
+                           .workspace = "D * 4",
+                           RUN("f32", reverse_rows)})

@@ -2,7 +2,7 @@
 // mistake: The kernel adds to the workspace without having cleared it.
 // expect: sum_columns - workspace|uninitialised
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { R, C };
 
@@ -17,16 +17,7 @@ static og_status sum_columns(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel sum_columns_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = sum_columns},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "sum_columns(Tensor x) -> Tensor",
-        .shape = "x[R, C] -> [C]",
-        .workspace = "C * 4",
-        .kernels = OG_KERNELS(sum_columns_kernels),
-    },
-};
-OG_MODULE(workspace_uninitialised, ops)
+MODULE(workspace_uninitialised, {.schema = "sum_columns(Tensor x) -> Tensor",
+                                 .shape = "x[R, C] -> [C]",
+                                 .workspace = "C * 4",
+                                 RUN("f32", sum_columns)})

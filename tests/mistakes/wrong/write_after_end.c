@@ -2,7 +2,7 @@
 // mistake: The count is rounded up to a multiple of four, so that up to three elements behind the result are written.
 // expect: copy - out_of_bounds_write|write
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -14,15 +14,6 @@ static og_status copy(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel copy_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = copy},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "copy(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(copy_kernels),
-    },
-};
-OG_MODULE(write_after_end, ops)
+MODULE(write_after_end, {.schema = "copy(Tensor x) -> Tensor",
+                         .shape = "x[*N] -> [*N]",
+                         RUN("f32", copy)})

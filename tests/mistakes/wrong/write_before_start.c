@@ -2,8 +2,7 @@
 // mistake: A sentinel is written before the first element of the result.
 // expect: cummax - out_of_bounds_write|write
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { D };
 
@@ -15,15 +14,6 @@ static og_status cummax(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel cummax_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = cummax},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "cummax(Tensor x) -> Tensor",
-        .shape = "x[D] -> [D]",
-        .kernels = OG_KERNELS(cummax_kernels),
-    },
-};
-OG_MODULE(write_before_start, ops)
+MODULE(write_before_start, {.schema = "cummax(Tensor x) -> Tensor",
+                            .shape = "x[D] -> [D]",
+                            RUN("f32", cummax)})

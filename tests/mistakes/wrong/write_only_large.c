@@ -2,7 +2,7 @@
 // mistake: From 256 elements on the kernel works in blocks of 16 and overruns the result unless the count is a multiple.
 // expect: negate - out_of_bounds_write|write
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { N };
 
@@ -15,15 +15,6 @@ static og_status negate(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel negate_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = negate},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "negate(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .kernels = OG_KERNELS(negate_kernels),
-    },
-};
-OG_MODULE(write_only_large, ops)
+MODULE(write_only_large, {.schema = "negate(Tensor x) -> Tensor",
+                          .shape = "x[*N] -> [*N]",
+                          RUN("f32", negate)})

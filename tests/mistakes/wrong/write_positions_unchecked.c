@@ -2,7 +2,7 @@
 // mistake: The host positions are not compared with the cache length, so that a row may be stored outside.
 // expect: store_rows_ cache out_of_bounds_write|write|crash|index
 
-#include <opgraft/op.h>
+#include "../../modules/operators.h"
 
 enum { L, D, N };
 
@@ -17,17 +17,9 @@ static og_status store_rows(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel store_rows__kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = store_rows},
-};
-
-static const og_op ops[] = {
-    {
-        .schema =
+MODULE(write_positions_unchecked,
+       {.schema =
             "store_rows_(Tensor(a!) cache, Tensor rows, int[] positions) -> ()",
         .shape = "cache[L, D], rows[N, D] ->",
         .where = "len(positions) == N",
-        .kernels = OG_KERNELS(store_rows__kernels),
-    },
-};
-OG_MODULE(write_positions_unchecked, ops)
+        RUN("f32", store_rows)})
