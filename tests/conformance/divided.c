@@ -2,8 +2,7 @@
 // Operators whose calls devices share: rows, columns, a contraction with a bias
 // that counts once, a maximum, and an argument that is written.
 
-#include <math.h>
-#include <opgraft/op.h>
+#include "../modules/operators.h"
 
 static og_status affine(const og_call *call) {
   enum { N, I, O };
@@ -89,70 +88,42 @@ static og_status add_into(const og_call *call) {
   return OG_OK;
 }
 
-#define KERNELS(name)                                   \
-  static const og_kernel name##_kernels[] = {           \
-      {.device = OG_CPU, .dtypes = "f32", .run = name}, \
-  };
-KERNELS(affine)
-KERNELS(softmax)
-KERNELS(largest)
-KERNELS(scaled)
-KERNELS(scaled_backward)
-KERNELS(grouped)
-KERNELS(add_into)
-
-static const og_op ops[] = {
-    {
-        .schema =
-            "affine(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor",
-        .shape = "x[*N, I], weight[O, I], bias?[O] -> [*N, O]",
-        .dtype = "x: f32, weight: x, bias: x -> x",
-        .reduce = "O; I: sum(bias)",
-        .kernels = OG_KERNELS(affine_kernels),
-    },
-    {
-        .schema = "softmax(Tensor x) -> Tensor",
-        .shape = "x[*N, D] -> [*N, D]",
-        .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(softmax_kernels),
-    },
-    {
-        .schema = "largest(Tensor x) -> Tensor",
-        .shape = "x[R, C] -> [C]",
-        .dtype = "x: f32 -> x",
-        .reduce = "C; R: max",
-        .kernels = OG_KERNELS(largest_kernels),
-    },
-    {
-        .schema = "scaled(Tensor x, Tensor weight) -> Tensor",
-        .shape = "x[*N, D], weight[D] -> [*N, D]",
-        .dtype = "x: f32, weight: x -> x",
-        .backward = "scaled_backward(grad, x, weight) -> x, weight",
-        .reduce = "D",
-        .kernels = OG_KERNELS(scaled_kernels),
-    },
-    {
-        .schema = "scaled_backward(Tensor grad, Tensor x, Tensor weight) -> "
-                  "(Tensor, Tensor)",
-        .shape = "grad[*N, D], x[*N, D], weight[D] -> [*N, D], [D]",
-        .dtype = "grad: f32, x: grad, weight: grad -> grad, grad",
-        .reduce = "N: sum; D",
-        .kernels = OG_KERNELS(scaled_backward_kernels),
-    },
-    {
-        .schema = "grouped(Tensor q, Tensor k) -> Tensor",
-        .shape = "q[T, HQ, D], k[T, HK, D] -> [T, HQ, D]",
-        .where = "HK > 0, HQ % max(HK, 1) == 0",
-        .dtype = "q: f32, k: q -> q",
-        .reduce = "T; HQ + HK; D",
-        .kernels = OG_KERNELS(grouped_kernels),
-    },
-    {
-        .schema = "add_into(Tensor(a!) total, Tensor x) -> Tensor(a!)",
-        .shape = "total[*N], x[*N]",
-        .dtype = "total: f32, x: total",
-        .reduce = "N",
-        .kernels = OG_KERNELS(add_into_kernels),
-    },
-};
-OG_MODULE(divided, ops)
+MODULE(
+    divided,
+    {.schema = "affine(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor",
+     .shape = "x[*N, I], weight[O, I], bias?[O] -> [*N, O]",
+     .dtype = "x: f32, weight: x, bias: x -> x",
+     .reduce = "O; I: sum(bias)",
+     RUN("f32", affine)},
+    {.schema = "softmax(Tensor x) -> Tensor",
+     .shape = "x[*N, D] -> [*N, D]",
+     .dtype = "x: f32 -> x",
+     RUN("f32", softmax)},
+    {.schema = "largest(Tensor x) -> Tensor",
+     .shape = "x[R, C] -> [C]",
+     .dtype = "x: f32 -> x",
+     .reduce = "C; R: max",
+     RUN("f32", largest)},
+    {.schema = "scaled(Tensor x, Tensor weight) -> Tensor",
+     .shape = "x[*N, D], weight[D] -> [*N, D]",
+     .dtype = "x: f32, weight: x -> x",
+     .backward = "scaled_backward(grad, x, weight) -> x, weight",
+     .reduce = "D",
+     RUN("f32", scaled)},
+    {.schema = "scaled_backward(Tensor grad, Tensor x, Tensor weight) -> "
+               "(Tensor, Tensor)",
+     .shape = "grad[*N, D], x[*N, D], weight[D] -> [*N, D], [D]",
+     .dtype = "grad: f32, x: grad, weight: grad -> grad, grad",
+     .reduce = "N: sum; D",
+     RUN("f32", scaled_backward)},
+    {.schema = "grouped(Tensor q, Tensor k) -> Tensor",
+     .shape = "q[T, HQ, D], k[T, HK, D] -> [T, HQ, D]",
+     .where = "HK > 0, HQ % max(HK, 1) == 0",
+     .dtype = "q: f32, k: q -> q",
+     .reduce = "T; HQ + HK; D",
+     RUN("f32", grouped)},
+    {.schema = "add_into(Tensor(a!) total, Tensor x) -> Tensor(a!)",
+     .shape = "total[*N], x[*N]",
+     .dtype = "total: f32, x: total",
+     .reduce = "N",
+     RUN("f32", add_into)})

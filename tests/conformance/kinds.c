@@ -2,7 +2,7 @@
 // Operators of each kind that hosts pass differently: types, writes,
 // lists, optionals, several results, other arguments, refusals.
 
-#include <opgraft/op.h>
+#include "../modules/operators.h"
 
 // --- affine: x + a * y, in each floating-point type --------------------------
 
@@ -41,13 +41,6 @@ static og_status affine_bf16(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel affine_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = affine_f32},
-    {.device = OG_CPU, .dtypes = "f64", .run = affine_f64},
-    {.device = OG_CPU, .dtypes = "f16", .run = affine_f16},
-    {.device = OG_CPU, .dtypes = "bf16", .run = affine_bf16},
-};
-
 // --- twice: x + x in each integer type; flip: not x --------------------------
 
 #define TWICE(name, type)                              \
@@ -64,23 +57,11 @@ TWICE(i32, int32_t)
 TWICE(i64, int64_t)
 TWICE(u8, uint8_t)
 
-static const og_kernel twice_kernels[] = {
-    {.device = OG_CPU, .dtypes = "i8", .run = twice_i8},
-    {.device = OG_CPU, .dtypes = "i16", .run = twice_i16},
-    {.device = OG_CPU, .dtypes = "i32", .run = twice_i32},
-    {.device = OG_CPU, .dtypes = "i64", .run = twice_i64},
-    {.device = OG_CPU, .dtypes = "u8", .run = twice_u8},
-};
-
 static og_status flip_bool(const og_call *call) {
   for (int64_t i = 0; i < call->dim[N]; ++i)
     og_bool_mut(call->out[0])[i] = !og_bool(call->in[0])[i];
   return OG_OK;
 }
-
-static const og_kernel flip_kernels[] = {
-    {.device = OG_CPU, .dtypes = "bool", .run = flip_bool},
-};
 
 // --- put_rows_: writes an argument, returns nothing --------------------------
 
@@ -92,10 +73,6 @@ static og_status put_rows_f32(const og_call *call) {
     og_f32_mut(call->out[0])[at * width + i] = og_f32(call->in[1])[i];
   return OG_OK;
 }
-
-static const og_kernel put_rows_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = put_rows_f32},
-};
 
 // --- maybe: optional tensors, one absent between two -------------------------
 
@@ -110,10 +87,6 @@ static og_status maybe_f32(const og_call *call) {
   }
   return OG_OK;
 }
-
-static const og_kernel maybe_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = maybe_f32},
-};
 
 // --- spread: two results -----------------------------------------------------
 
@@ -132,10 +105,6 @@ static og_status spread_f32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel spread_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = spread_f32},
-};
-
 // --- total: the sum of a list ------------------------------------------------
 
 static og_status total_f32(const og_call *call) {
@@ -147,10 +116,6 @@ static og_status total_f32(const og_call *call) {
   }
   return OG_OK;
 }
-
-static const og_kernel total_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = total_f32},
-};
 
 // --- digest: one number that every other argument is in ----------------------
 
@@ -174,10 +139,6 @@ static og_status digest_f32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel digest_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = digest_f32},
-};
-
 // --- pairs: two lists of each kind -------------------------------------------
 
 static og_status pairs_f32(const og_call *call) {
@@ -192,10 +153,6 @@ static og_status pairs_f32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel pairs_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = pairs_f32},
-};
-
 // --- refuse: a kernel that fails where it is told to -------------------------
 
 static og_status refuse_f32(const og_call *call) {
@@ -205,10 +162,6 @@ static og_status refuse_f32(const og_call *call) {
     og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i];
   return OG_OK;
 }
-
-static const og_kernel refuse_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = refuse_f32},
-};
 
 // --- What only the fuzzers of adapters call ----------------------------------
 
@@ -302,15 +255,6 @@ static og_status notes_f32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel cut_kernels[] = {{.device = OG_CPU, .run = cut_f32}};
-static const og_kernel positive_kernels[] = {
-    {.device = OG_CPU, .run = positive_f32}};
-static const og_kernel join_kernels[] = {{.device = OG_CPU, .run = join_f32}};
-static const og_kernel swap_kernels[] = {{.device = OG_CPU, .run = swap_f32}};
-static const og_kernel bump_kernels[] = {{.device = OG_CPU, .run = bump_f32}};
-static const og_kernel touch_kernels[] = {{.device = OG_CPU, .run = touch_f32}};
-static const og_kernel marks_kernels[] = {{.device = OG_CPU, .run = marks_f32}};
-static const og_kernel notes_kernels[] = {{.device = OG_CPU, .run = notes_f32}};
 #endif
 
 static const og_op ops[] = {
@@ -318,19 +262,28 @@ static const og_op ops[] = {
         .schema = "affine(Tensor x, Tensor y, float a=0.5) -> Tensor",
         .shape = "x[*N], y[*N] -> [*N]",
         .dtype = "x: f32|f64|f16|bf16, y: x -> x",
-        .kernels = OG_KERNELS(affine_kernels),
+        .kernels =
+            KERNELS({.device = OG_CPU, .dtypes = "f32", .run = affine_f32},
+                    {.device = OG_CPU, .dtypes = "f64", .run = affine_f64},
+                    {.device = OG_CPU, .dtypes = "f16", .run = affine_f16},
+                    {.device = OG_CPU, .dtypes = "bf16", .run = affine_bf16}),
     },
     {
         .schema = "twice(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: i8|i16|i32|i64|u8 -> x",
-        .kernels = OG_KERNELS(twice_kernels),
+        .kernels =
+            KERNELS({.device = OG_CPU, .dtypes = "i8", .run = twice_i8},
+                    {.device = OG_CPU, .dtypes = "i16", .run = twice_i16},
+                    {.device = OG_CPU, .dtypes = "i32", .run = twice_i32},
+                    {.device = OG_CPU, .dtypes = "i64", .run = twice_i64},
+                    {.device = OG_CPU, .dtypes = "u8", .run = twice_u8}),
     },
     {
         .schema = "flip(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: bool -> x",
-        .kernels = OG_KERNELS(flip_kernels),
+        RUN("bool", flip_bool),
     },
     {
         .schema = "tilt(Tensor x, float a, float b=0.25) -> Tensor",
@@ -343,28 +296,28 @@ static const og_op ops[] = {
         .shape = "cache[T, W], rows[R, W]",
         .where = "at >= 0, at + R <= T",
         .dtype = "cache: f32, rows: cache",
-        .kernels = OG_KERNELS(put_rows_kernels),
+        RUN("f32", put_rows_f32),
     },
     {
         .schema = "maybe(Tensor x, Tensor? bias=None, Tensor? scale=None) "
                   "-> Tensor",
         .shape = "x[*N, D], bias?[D], scale?[D] -> [*N, D]",
         .dtype = "x: f32, bias: x, scale: x -> x",
-        .kernels = OG_KERNELS(maybe_kernels),
+        RUN("f32", maybe_f32),
     },
     {
         .schema = "spread(Tensor x) -> (Tensor, Tensor)",
         .shape = "x[*N, D] -> [*N], [*N]",
         .where = "D > 0",
         .dtype = "x: f32 -> x, x",
-        .kernels = OG_KERNELS(spread_kernels),
+        RUN("f32", spread_f32),
     },
     {
         .schema = "total(Tensor[] xs) -> Tensor",
         .shape = "xs[][*N] -> [*N]",
         .where = "len(xs) > 0",
         .dtype = "xs: f32 -> xs",
-        .kernels = OG_KERNELS(total_kernels),
+        RUN("f32", total_f32),
     },
     {
         .schema = "digest(Tensor x, int[] sizes, float[] factors, bool flag, "
@@ -372,20 +325,20 @@ static const og_op ops[] = {
                   "Scalar s=2) -> Tensor",
         .shape = "x[*N] -> [*sizes]",
         .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(digest_kernels),
+        RUN("f32", digest_f32),
     },
     {
         .schema = "pairs(Tensor x, bool[] a, bool[] b, int[] c, int[] d, "
                   "float[] e, float[] f) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(pairs_kernels),
+        RUN("f32", pairs_f32),
     },
     {
         .schema = "refuse(Tensor x, int level=0) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(refuse_kernels),
+        RUN("f32", refuse_f32),
     },
 #ifdef MORE_KINDS
     {
@@ -393,51 +346,51 @@ static const og_op ops[] = {
         .shape = "x[N, D] -> {i < len(sizes): [sizes[i], D]}",
         .where = "sum(sizes) <= N",
         .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(cut_kernels),
+        RUN(NULL, cut_f32),
     },
     {
         .schema = "positive(Tensor x) -> Tensor",
         .shape = "x[N] -> [K <= N]",
         .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(positive_kernels),
+        RUN(NULL, positive_f32),
     },
     {
         .schema = "join(Tensor?[] xs, Tensor x) -> Tensor",
         .shape = "xs[][*N], x[*N] -> [*N]",
         .dtype = "xs: f32, x: f32 -> x",
-        .kernels = OG_KERNELS(join_kernels),
+        RUN(NULL, join_f32),
     },
     {
         .schema = "swap_(Tensor(a!) x, Tensor(b!) y) -> Tensor",
         .shape = "x[*N], y[*N] -> [*N]",
         .dtype = "x: f32, y: f32 -> x",
-        .kernels = OG_KERNELS(swap_kernels),
+        RUN(NULL, swap_f32),
     },
     {
         .schema = "bump_(Tensor(a!)[] xs) -> ()",
         .shape = "xs[][*N]",
         .dtype = "xs: f32",
-        .kernels = OG_KERNELS(bump_kernels),
+        RUN(NULL, bump_f32),
     },
     {
         .schema = "touch(Tensor x, Tensor(a!)? y=None) -> Tensor",
         .shape = "x[*N], y?[*N] -> [*N]",
         .dtype = "x: f32, y: f32 -> x",
-        .kernels = OG_KERNELS(touch_kernels),
+        RUN(NULL, touch_f32),
     },
     {
         .schema = "marks(Tensor x, str[] texts, float? f=None, bool? b=None, "
                   "str? s=None, Device? d=None) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(marks_kernels),
+        RUN(NULL, marks_f32),
     },
     {
         .schema = "notes(Tensor x, float? f=None, bool? b=None, str? s=None, "
                   "ScalarType? kind=None, int? n=None) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(notes_kernels),
+        RUN(NULL, notes_f32),
     },
 #endif
 };

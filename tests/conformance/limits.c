@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators at or beyond what a host can offer, and one of complex numbers.
 
-#include <opgraft/op.h>
+#include "../modules/operators.h"
 
 enum { N };
 
@@ -94,79 +94,47 @@ static og_status threads(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 1, threads_rows);
 }
 
-static const og_kernel threads_kernels[] = {{.device = OG_CPU, .run = threads}};
-static const og_kernel lengths_kernels[] = {{.device = OG_CPU, .run = lengths}};
-static const og_kernel product_kernels[] = {{.device = OG_CPU, .run = product}};
-static const og_kernel product_backward_kernels[] = {
-    {.device = OG_CPU, .run = product_backward}};
-static const og_kernel bump_kernels[] = {{.device = OG_CPU, .run = bump}};
-static const og_kernel touch_kernels[] = {{.device = OG_CPU, .run = touch}};
-static const og_kernel first_kernels[] = {{.device = OG_CPU, .run = first}};
-static const og_kernel same_kernels[] = {
-    {.device = OG_CPU, .dtypes = "floating", .run = same},
-    {.device = OG_CPU, .dtypes = "i32|i64", .run = same},
-};
-static const og_kernel scaled_kernels[] = {{.device = OG_CPU, .run = same}};
-
-static const og_op ops[] = {
-    {
-        .schema = "product(Tensor x, Tensor y) -> Tensor",
-        .shape = "x[*N], y[*N] -> [*N]",
-        .dtype = "x: c64, y: c64 -> c64",
-        .backward = "product_backward(grad, x, y) -> x, y",
-        .kernels = OG_KERNELS(product_kernels),
-    },
-    {
-        .schema = "product_backward(Tensor grad, Tensor x, Tensor y) -> "
-                  "(Tensor, Tensor)",
-        .shape = "grad[*N], x[*N], y[*N] -> [*N], [*N]",
-        .dtype = "grad: c64, x: c64, y: c64 -> c64, c64",
-        .kernels = OG_KERNELS(product_backward_kernels),
-    },
-    {
-        .schema = "bump_(Tensor(a!)[] xs) -> ()",
-        .shape = "xs[][*N]",
-        .dtype = "xs: f32",
-        .kernels = OG_KERNELS(bump_kernels),
-    },
-    {
-        .schema = "touch(Tensor x, Tensor(a!)? y=None) -> Tensor",
-        .shape = "x[*N], y?[*N] -> [*N]",
-        .dtype = "x: f32, y: f32 -> x",
-        .kernels = OG_KERNELS(touch_kernels),
-    },
-    {
-        // 5 * 4 * 4 choices of types.
-        .schema = "first(Tensor x, Tensor y, Tensor z) -> Tensor",
-        .shape = "x[*N], y[*N], z[*N] -> [*N]",
-        .dtype = "x: i8|i16|i32|i64|u8, y: f16|bf16|f32|f64, "
-                 "z: f16|bf16|f32|f64 -> u8",
-        .kernels = OG_KERNELS(first_kernels),
-    },
-    {
-        .schema = "same(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f16|bf16|f32|f64|i32|i64 -> x",
-        .kernels = OG_KERNELS(same_kernels),
-    },
-    {
-        // torch.result_type of an integer and a number is not known at load.
-        .schema = "scaled(Tensor x, Scalar s) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: i32|i64 -> promote(x, s)",
-        .kernels = OG_KERNELS(scaled_kernels),
-    },
-    {
-        .schema = "threads(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f32 -> i64",
-        .kernels = OG_KERNELS(threads_kernels),
-    },
-    {
-        .schema = "lengths(Tensor x, str[] texts) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(lengths_kernels),
-    },
-};
-OG_MODULE(limits, ops)
+MODULE(
+    limits,
+    {.schema = "product(Tensor x, Tensor y) -> Tensor",
+     .shape = "x[*N], y[*N] -> [*N]",
+     .dtype = "x: c64, y: c64 -> c64",
+     .backward = "product_backward(grad, x, y) -> x, y",
+     RUN(NULL, product)},
+    {.schema = "product_backward(Tensor grad, Tensor x, Tensor y) -> "
+               "(Tensor, Tensor)",
+     .shape = "grad[*N], x[*N], y[*N] -> [*N], [*N]",
+     .dtype = "grad: c64, x: c64, y: c64 -> c64, c64",
+     RUN(NULL, product_backward)},
+    {.schema = "bump_(Tensor(a!)[] xs) -> ()",
+     .shape = "xs[][*N]",
+     .dtype = "xs: f32",
+     RUN(NULL, bump)},
+    {.schema = "touch(Tensor x, Tensor(a!)? y=None) -> Tensor",
+     .shape = "x[*N], y?[*N] -> [*N]",
+     .dtype = "x: f32, y: f32 -> x",
+     RUN(NULL, touch)},
+    {// 5 * 4 * 4 choices of types.
+     .schema = "first(Tensor x, Tensor y, Tensor z) -> Tensor",
+     .shape = "x[*N], y[*N], z[*N] -> [*N]",
+     .dtype = "x: i8|i16|i32|i64|u8, y: f16|bf16|f32|f64, "
+              "z: f16|bf16|f32|f64 -> u8",
+     RUN(NULL, first)},
+    {.schema = "same(Tensor x) -> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .dtype = "x: f16|bf16|f32|f64|i32|i64 -> x",
+     .kernels = KERNELS({.device = OG_CPU, .dtypes = "floating", .run = same},
+                        {.device = OG_CPU, .dtypes = "i32|i64", .run = same})},
+    {// torch.result_type of an integer and a number is not known at load.
+     .schema = "scaled(Tensor x, Scalar s) -> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .dtype = "x: i32|i64 -> promote(x, s)",
+     RUN(NULL, same)},
+    {.schema = "threads(Tensor x) -> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .dtype = "x: f32 -> i64",
+     RUN(NULL, threads)},
+    {.schema = "lengths(Tensor x, str[] texts) -> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .dtype = "x: f32 -> x",
+     RUN(NULL, lengths)})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The types that few operators of torch have: x + 1.
 
-#include <opgraft/op.h>
+#include "../modules/operators.h"
 
 #define KERNEL(type)                                                        \
   static og_status after_##type(const og_call *call) {                      \
@@ -14,19 +14,12 @@ KERNEL(uint16)
 KERNEL(uint32)
 KERNEL(uint64)
 
-static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "u16", .run = after_uint16},
-    {.device = OG_CPU, .dtypes = "u32", .run = after_uint32},
-    {.device = OG_CPU, .dtypes = "u64", .run = after_uint64},
-};
-
-static const og_op ops[] = {
-    {
-        .schema = "after(Tensor x) -> Tensor",
+MODULE(unsigned_types,
+       {.schema = "after(Tensor x) -> Tensor",
         .shape = "x[*N] -> [*N]",
         .dtype = "x: u16|u32|u64 -> x",
         .backward = "none",
-        .kernels = OG_KERNELS(kernels),
-    },
-};
-OG_MODULE(unsigned_types, ops)
+        .kernels =
+            KERNELS({.device = OG_CPU, .dtypes = "u16", .run = after_uint16},
+                    {.device = OG_CPU, .dtypes = "u32", .run = after_uint32},
+                    {.device = OG_CPU, .dtypes = "u64", .run = after_uint64})})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // waits: x + 1, once gate.c lets its kernel go on.
 
-#include <opgraft/op.h>
+#include "../modules/operators.h"
 
 enum { N };
 
@@ -17,14 +17,7 @@ static og_status waits(const og_call *call) {
   return og_parallel_for(call, call->dim[N], 16, waits_rows);
 }
 
-static const og_kernel waits_kernels[] = {{.device = OG_CPU, .run = waits}};
-
-static const og_op ops[] = {
-    {
-        .schema = "waits(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(waits_kernels),
-    },
-};
-OG_MODULE(waits, ops)
+MODULE(waits, {.schema = "waits(Tensor x) -> Tensor",
+               .shape = "x[*N] -> [*N]",
+               .dtype = "x: f32 -> x",
+               RUN(NULL, waits)})

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small operators, one for each thing that the PyTorch host must carry.
 
-#include <math.h>
-#include <opgraft/op.h>
-#include <string.h>
+#include "../modules/operators.h"
 
 // scale_add: x + a * y, with an in-place form and a gradient.
 static og_status scale_add_f32(const og_call *call) {
@@ -181,113 +179,81 @@ F32(halves)
 F32(strided_sum)
 F32(row_sums)
 F32(double)
-static const og_kernel iota_kernels[] = {{.device = OG_CPU, .run = iota}};
-static const og_kernel scale_add_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale_add_f32},
-    {.device = OG_CPU, .dtypes = "f64", .run = scale_add_f64},
-};
-static const og_kernel scale_add_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = scale_add_backward_f32},
-    {.device = OG_CPU, .dtypes = "f64", .run = scale_add_backward_f64},
-};
 
-static const og_op ops[] = {
-    {
-        .schema = "scale_add(Tensor x, Tensor y, float a=0.5) -> Tensor",
-        .shape = "x[*N], y[*N] -> [*N]",
-        .dtype = "x: f32|f64, y: x -> x",
-        .backward = "scale_add_backward(grad, a) -> x, y",
-        .inplace = "x",
-        .kernels = OG_KERNELS(scale_add_kernels),
-    },
-    {
-        .schema = "scale_add_backward(Tensor grad, float a) "
-                  "-> (Tensor dx, Tensor dy)",
-        .shape = "grad[*N] -> [*N], [*N]",
-        .dtype = "grad: f32|f64 -> grad, grad",
-        .backward = "scale_add(grad_dx, grad_dy, a) -> grad",
-        .kernels = OG_KERNELS(scale_add_backward_kernels),
-    },
-    {
-        .schema = "add_to_(Tensor(a!) x, float value) -> Tensor(a!)",
-        .shape = "x[*N]",
-        .dtype = "x: f32",
-        .kernels = OG_KERNELS(add_to_kernels),
-    },
-    {
-        .schema = "two_writes(Tensor(a!) a, Tensor(b!) b) -> (Tensor sum)",
-        .shape = "a[*N], b[*N] -> [*N]",
-        .dtype = "a: f32, b: a -> a",
-        .kernels = OG_KERNELS(two_writes_kernels),
-    },
-    {
-        .schema = "every_kind(Tensor x, Tensor? y, Tensor[] zs, int n, bool "
-                  "flag, int[] ints, float[] floats, str mode=\"plus\", *, "
-                  "int? more=None, ScalarType? dtype=None, Device? "
-                  "device=None) -> Tensor",
-        .shape = "x[*N], y?[*N], zs[][*N] -> [1]",
-        .where = "prod(N) > 0",
-        .dtype = "x: f32, y: x, zs: x -> x",
-        .backward = "none",
-        .kernels = OG_KERNELS(every_kind_kernels),
-    },
-    {
-        .schema = "scalar_mul(Tensor x, Scalar s) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f32 -> x",
-        .backward = "none",
-        .kernels = OG_KERNELS(scalar_mul_kernels),
-    },
-    {
-        .schema = "iota(SymInt n) -> Tensor",
-        .shape = "-> [n]",
-        .where = "n >= 0",
-        .dtype = "-> f32",
-        .kernels = OG_KERNELS(iota_kernels),
-    },
-    {
-        .schema = "positives(Tensor x) -> Tensor",
-        .shape = "x[N] -> [K <= N]",
-        .dtype = "x: f32 -> i64",
-        .backward = "none",
-        .kernels = OG_KERNELS(positives_kernels),
-    },
-    {
-        .schema = "halves(Tensor x, int size) -> Tensor[]",
-        .shape = "x[N] -> {i < ceildiv(N, size): [min(size, N - i * size)]}",
-        .where = "size > 0",
-        .dtype = "x: f32 -> x",
-        .backward = "none",
-        .kernels = OG_KERNELS(halves_kernels),
-    },
-    {
-        .schema = "strided_sum(Tensor x) -> Tensor",
-        .shape = "x[R, C] -> []",
-        .dtype = "x: f32 -> x",
-        .strides = "any",
-        .backward = "none",
-        .kernels = OG_KERNELS(strided_sum_kernels),
-    },
-    {
-        .schema = "row_sums(Tensor x) -> Tensor",
-        .shape = "x[*N, C] -> [*N]",
-        .dtype = "x: f32 -> x",
-        .workspace = "threads * C * 4",
-        .backward = "none",
-        .kernels = OG_KERNELS(row_sums_kernels),
-    },
-    {
-        .schema = "no_gradient(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f32 -> x",
-        .kernels = OG_KERNELS(double_kernels),
-    },
-    {
-        .schema = "zero_gradient(Tensor x) -> Tensor",
-        .shape = "x[*N] -> [*N]",
-        .dtype = "x: f32 -> x",
-        .backward = "none",
-        .kernels = OG_KERNELS(double_kernels),
-    },
-};
-OG_MODULE(basics, ops)
+MODULE(
+    basics,
+    {.schema = "scale_add(Tensor x, Tensor y, float a=0.5) -> Tensor",
+     .shape = "x[*N], y[*N] -> [*N]",
+     .dtype = "x: f32|f64, y: x -> x",
+     .backward = "scale_add_backward(grad, a) -> x, y",
+     .inplace = "x",
+     .kernels =
+         KERNELS({.device = OG_CPU, .dtypes = "f32", .run = scale_add_f32},
+                 {.device = OG_CPU, .dtypes = "f64", .run = scale_add_f64})},
+    {.schema = "scale_add_backward(Tensor grad, float a) "
+               "-> (Tensor dx, Tensor dy)",
+     .shape = "grad[*N] -> [*N], [*N]",
+     .dtype = "grad: f32|f64 -> grad, grad",
+     .backward = "scale_add(grad_dx, grad_dy, a) -> grad",
+     .kernels = KERNELS(
+         {.device = OG_CPU, .dtypes = "f32", .run = scale_add_backward_f32},
+         {.device = OG_CPU, .dtypes = "f64", .run = scale_add_backward_f64})},
+    {.schema = "add_to_(Tensor(a!) x, float value) -> Tensor(a!)",
+     .shape = "x[*N]",
+     .dtype = "x: f32",
+     .kernels = OG_KERNELS(add_to_kernels)},
+    {.schema = "two_writes(Tensor(a!) a, Tensor(b!) b) -> (Tensor sum)",
+     .shape = "a[*N], b[*N] -> [*N]",
+     .dtype = "a: f32, b: a -> a",
+     .kernels = OG_KERNELS(two_writes_kernels)},
+    {.schema = "every_kind(Tensor x, Tensor? y, Tensor[] zs, int n, bool "
+               "flag, int[] ints, float[] floats, str mode=\"plus\", *, "
+               "int? more=None, ScalarType? dtype=None, Device? "
+               "device=None) -> Tensor",
+     .shape = "x[*N], y?[*N], zs[][*N] -> [1]",
+     .where = "prod(N) > 0",
+     .dtype = "x: f32, y: x, zs: x -> x",
+     .backward = "none",
+     .kernels = OG_KERNELS(every_kind_kernels)},
+    {.schema = "scalar_mul(Tensor x, Scalar s) -> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .dtype = "x: f32 -> x",
+     .backward = "none",
+     .kernels = OG_KERNELS(scalar_mul_kernels)},
+    {.schema = "iota(SymInt n) -> Tensor",
+     .shape = "-> [n]",
+     .where = "n >= 0",
+     .dtype = "-> f32",
+     RUN(NULL, iota)},
+    {.schema = "positives(Tensor x) -> Tensor",
+     .shape = "x[N] -> [K <= N]",
+     .dtype = "x: f32 -> i64",
+     .backward = "none",
+     .kernels = OG_KERNELS(positives_kernels)},
+    {.schema = "halves(Tensor x, int size) -> Tensor[]",
+     .shape = "x[N] -> {i < ceildiv(N, size): [min(size, N - i * size)]}",
+     .where = "size > 0",
+     .dtype = "x: f32 -> x",
+     .backward = "none",
+     .kernels = OG_KERNELS(halves_kernels)},
+    {.schema = "strided_sum(Tensor x) -> Tensor",
+     .shape = "x[R, C] -> []",
+     .dtype = "x: f32 -> x",
+     .strides = "any",
+     .backward = "none",
+     .kernels = OG_KERNELS(strided_sum_kernels)},
+    {.schema = "row_sums(Tensor x) -> Tensor",
+     .shape = "x[*N, C] -> [*N]",
+     .dtype = "x: f32 -> x",
+     .workspace = "threads * C * 4",
+     .backward = "none",
+     .kernels = OG_KERNELS(row_sums_kernels)},
+    {.schema = "no_gradient(Tensor x) -> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(double_kernels)},
+    {.schema = "zero_gradient(Tensor x) -> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .dtype = "x: f32 -> x",
+     .backward = "none",
+     .kernels = OG_KERNELS(double_kernels)})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of corners.py: each has one thing that few operators have.
 
-#include <opgraft/op.h>
-#include <string.h>
+#include "../modules/operators.h"
 
 // repeat_rows: its sizes come from a callback.
 static og_status repeat_infer(const og_infer_call *call) {
@@ -75,56 +74,44 @@ static og_status noise_f32(const og_call *call) {
   return OG_OK;
 }
 
-static const og_kernel repeat[] = {
-    {OG_CPU, .dtypes = "f32", .run = repeat_f32}};
-static const og_kernel dots[] = {{OG_CPU, .dtypes = "f32", .run = dots_f32}};
-static const og_kernel dots_backward[] = {
-    {OG_CPU, .dtypes = "f32", .run = dots_backward_f32}};
-static const og_kernel pick[] = {{OG_CPU, .dtypes = "f32", .run = pick_f32}};
-static const og_kernel tick[] = {{OG_CPU, .run = tick_run}};
-static const og_kernel noise[] = {{OG_CPU, .dtypes = "f32", .run = noise_f32}};
-static const og_kernel zeros[] = {{OG_CPU, .run = zeros_f32}};
-
-static const og_op ops[] = {
-    {.schema = "repeat_rows(Tensor x, SymInt times) -> Tensor",
-     .dtype = "x: f32 -> x",
-     .backward = "none",
-     .kernels = OG_KERNELS(repeat),
-     .infer = repeat_infer},
-    {.schema = "dots(Tensor[] xs, Tensor w) -> Tensor",
-     .shape = "xs[][N], w[N] -> []",
-     .where = "itemsize(xs) == 4",
-     .dtype = "xs: f32, w: xs -> xs",
-     .backward = "dots_backward(grad, xs, w) -> xs, w",
-     .kernels = OG_KERNELS(dots)},
-    {.schema = "dots_backward(Tensor grad, Tensor[] xs, Tensor w) "
-               "-> (Tensor[], Tensor)",
-     .shape = "grad[], xs[][N], w[N] -> {i < len(xs): [N]}, [N]",
-     .dtype = "grad: f32, xs: grad, w: grad -> grad, grad",
-     .kernels = OG_KERNELS(dots_backward)},
-    {.schema = "pick(Tensor x, Tensor index) -> Tensor",
-     .shape = "x[N], index[M] -> [M]",
-     .dtype = "x: f32, index: i64 -> x",
-     .backward = "none",
-     .kernels = OG_KERNELS(pick)},
-    {.schema = "tick(Tensor x) -> Tensor",
-     .shape = "x[*N] -> []",
-     .dtype = "x: f32 -> i64",
-     .backward = "none",
-     .kernels = OG_KERNELS(tick),
-     .flags = OG_SIDE_EFFECT},
-    {.schema = "noise(Tensor x) -> Tensor",
-     .shape = "x[*N] -> [*N]",
-     .dtype = "x: f32 -> x",
-     .strides = "x: last",
-     .backward = "none",
-     .kernels = OG_KERNELS(noise),
-     .flags = OG_RANDOM | OG_CAPTURE_NEVER},
-    {.schema = "zeros(SymInt n, Device device=\"cuda:1\") -> Tensor",
-     .shape = "-> [n]",
-     .where = "n >= 0",
-     .dtype = "-> f32",
-     .backward = "none",
-     .kernels = OG_KERNELS(zeros)},
-};
-OG_MODULE(corners, ops)
+MODULE(corners,
+       {.schema = "repeat_rows(Tensor x, SymInt times) -> Tensor",
+        .dtype = "x: f32 -> x",
+        .backward = "none",
+        RUN("f32", repeat_f32),
+        .infer = repeat_infer},
+       {.schema = "dots(Tensor[] xs, Tensor w) -> Tensor",
+        .shape = "xs[][N], w[N] -> []",
+        .where = "itemsize(xs) == 4",
+        .dtype = "xs: f32, w: xs -> xs",
+        .backward = "dots_backward(grad, xs, w) -> xs, w",
+        RUN("f32", dots_f32)},
+       {.schema = "dots_backward(Tensor grad, Tensor[] xs, Tensor w) "
+                  "-> (Tensor[], Tensor)",
+        .shape = "grad[], xs[][N], w[N] -> {i < len(xs): [N]}, [N]",
+        .dtype = "grad: f32, xs: grad, w: grad -> grad, grad",
+        RUN("f32", dots_backward_f32)},
+       {.schema = "pick(Tensor x, Tensor index) -> Tensor",
+        .shape = "x[N], index[M] -> [M]",
+        .dtype = "x: f32, index: i64 -> x",
+        .backward = "none",
+        RUN("f32", pick_f32)},
+       {.schema = "tick(Tensor x) -> Tensor",
+        .shape = "x[*N] -> []",
+        .dtype = "x: f32 -> i64",
+        .backward = "none",
+        RUN(NULL, tick_run),
+        .flags = OG_SIDE_EFFECT},
+       {.schema = "noise(Tensor x) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .dtype = "x: f32 -> x",
+        .strides = "x: last",
+        .backward = "none",
+        RUN("f32", noise_f32),
+        .flags = OG_RANDOM | OG_CAPTURE_NEVER},
+       {.schema = "zeros(SymInt n, Device device=\"cuda:1\") -> Tensor",
+        .shape = "-> [n]",
+        .where = "n >= 0",
+        .dtype = "-> f32",
+        .backward = "none",
+        RUN(NULL, zeros_f32)})
