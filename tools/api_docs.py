@@ -6,13 +6,15 @@
 
 FOLDER gets a copy of docs/, and in its reference/: a page for each public C
 header, from its comments; one for Python, from docstrings; one for the program,
-from its help; one with the error codes and the findings of check.
+from its help; one with the error codes and the findings of check. Its examples/
+has a page with the files of each example.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import pathlib
 import re
 import shutil
@@ -36,9 +38,13 @@ PROGRAM_PARTS = ("check_reference", "check_torch", "distributed", "info",
 SECTION = re.compile(r"// --- (.*?) -*$")
 NO_ENTRY = re.compile(r"#(?:ifdef|ifndef|if|endif|else|undef|include)\b"
                       r"|extern \"C\"|}\s*$")
-# Links to files that the site lacks: their names stay.
+EXAMPLES = ROOT / "examples"
+LANGUAGES = {".c": "c", ".py": "python", ".yaml": "yaml", ".toml": "toml",
+             ".txt": "cmake", ".md": "text"}
+# Links to files that the site lacks: their names stay. Examples have pages.
 OF_REPOSITORY = re.compile(
-    r"\[([^]]+)\]\((?:\.\./)*((?:examples|results|tests)/?[^)]*)\)")
+    r"\[([^]]+)\]\((?:\.\./)*((?:results|tests)/?[^)]*)\)")
+OF_EXAMPLES = re.compile(r"\]\((?:\.\./)*examples/(\w+)[^)]*\)")
 MACRO_ROW = re.compile(
     r'X\(\s*(\w+),\s*("?\w+"?),\s*((?:"(?:[^"\\]|\\.)*"[\s\\]*)+)\)')
 
@@ -445,6 +451,35 @@ def codes_page() -> str:
     return "\n".join(out) + "\n"
 
 
+# --- Examples.
+
+
+def cells(notebook: pathlib.Path) -> Iterator[str]:
+    for cell in json.loads(notebook.read_text())["cells"]:
+        text = "".join(cell["source"]).rstrip()
+        yield (text if cell["cell_type"] == "markdown"
+               else f"```python\n{text}\n```")
+
+
+def example_page(folder: pathlib.Path) -> str:
+    out = [f"# examples/{folder.name}"]
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".ipynb":
+            out += cells(path)
+        elif path.suffix in LANGUAGES and "__pycache__" not in path.parts:
+            out += [f"## {path.relative_to(folder)}",
+                    f"````{LANGUAGES[path.suffix]}\n{path.read_text()}````"]
+    return "\n\n".join(out) + "\n"
+
+
+def example_pages() -> dict[str, str]:
+    return {f"{folder.name}.md": example_page(folder)
+            for folder in sorted(EXAMPLES.iterdir()) if folder.is_dir()}
+
+
+# --- All of them.
+
+
 def pages(program: pathlib.Path) -> dict[str, str]:
     headers = sorted(HEADERS.glob("*.h"))
     found = {f"c/{path.stem}.md": header_page(read_header(path))
@@ -477,14 +512,22 @@ def main() -> int:
     shutil.copytree(ROOT / "docs", options.out,
                     ignore=shutil.ignore_patterns("results"))
     for page in options.out.rglob("*.md"):
-        page.write_text(OF_REPOSITORY.sub(r"\1 (`\2`)", page.read_text()))
+        up = "../" * (len(page.relative_to(options.out).parts) - 1)
+        page.write_text(OF_EXAMPLES.sub(rf"]({up}examples/\1.md)",
+                        OF_REPOSITORY.sub(r"\1 (`\2`)", page.read_text())))
+    gallery = options.out / "gallery.md"
+    gallery.write_text(gallery.read_text()
+                       + "\n```{toctree}\n:hidden:\n:glob:\n\nexamples/*\n```\n")
     index = options.out / "operators" / "README.md"
     index.write_text(index.read_text()
                      + "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n")
-    for name, text in pages(options.build / "bin" / "opgraft").items():
-        path = options.out / "reference" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    made = {"reference": pages(options.build / "bin" / "opgraft"),
+            "examples": example_pages()}
+    for folder, texts in made.items():
+        for name, text in texts.items():
+            path = options.out / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
     return 0
 
 

@@ -19,8 +19,8 @@ from pages import ROOT, Block, Scripts, blocks, run
 CODE = ("c", "cpp", "python", "sh", "yaml", "toml", "cmake", "json")
 # What runs all blocks of a page.
 WHOLE = {
-    **dict.fromkeys(("embedding", "lists", "moving", "numerics", "run", "serving",
-                     "testing", "threads", "transformers", "types"),
+    **dict.fromkeys(("embedding", "freeze", "lists", "moving", "numerics", "run",
+                     "serving", "testing", "threads", "transformers", "types"),
                     "tests/docs/test_guides.py"),
     **dict.fromkeys(("start", "wrong-number"), "tests/docs/test_start.py"),
     "README": "tests/packaging/test_readme.py",

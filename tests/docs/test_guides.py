@@ -11,9 +11,10 @@ import pytest
 from pages import ROOT, Scripts, blocks, matches
 
 # Commands that each page starts, and outputs of them that are compared.
-GUIDES = {"embedding": (2, 2), "lists": (2, 2), "moving": (1, 1),
-          "numerics": (1, 1), "run": (6, 4), "serving": (1, 1), "testing": (4, 4),
-          "threads": (2, 2), "transformers": (1, 1), "types": (3, 3)}
+GUIDES = {"embedding": (2, 2), "freeze": (1, 1), "lists": (2, 2),
+          "moving": (1, 1), "numerics": (1, 1), "run": (6, 4),
+          "serving": (1, 1), "testing": (4, 4), "threads": (2, 2),
+          "transformers": (1, 1), "types": (3, 3)}
 FILES = ("c", "python", "toml", "cmake")
 
 
