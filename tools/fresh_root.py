@@ -93,7 +93,8 @@ class Root:
 def tried(root: Root, only: str) -> bool:
     """Whether each command ended well and soon enough."""
     packages, block = commands((ROOT / "README.md").read_text())
-    rows = [("", packages.replace("install", "install -y -q", 1), None)]
+    rows: list[tuple[str, str, float | None]] = [
+        ("", packages.replace("install", "install -y -q", 1), None)]
     for command in block:
         first, second = BOUNDS.get(command, (None, None))
         rows.append(("", command, first))

@@ -157,7 +157,8 @@ static void compare_results(og_trial *trial, const opgraft_op *other,
 
 // What a type cannot hold is not the kernel's fault. Integers stay as they are.
 static void array_round(og_array *a, og_dtype type) {
-  for (int64_t j = 0; og_is_floating(type) && j < a->count; ++j) {
+  for (int64_t j = 0;
+       (og_is_floating(type) || og_is_float8(type)) && j < a->count; ++j) {
     double *value = (double *)(void *)a->data + j;
     double held = 0;
     og_value_set(type, &held, 0, *value);
@@ -177,13 +178,22 @@ static bool wanted_add(const og_trial *trial, int32_t i, og_outputs *wanted) {
   return true;
 }
 
+// The largest number of a type that rounding goes beyond; 0 of the others.
+static double most_of(og_dtype type) {
+  return type.code == OG_CODE_F8E4M3                     ? 448
+         : type.code == OG_CODE_F8E5M2                   ? 57344
+         : type.code == OG_CODE_FLOAT && type.bits == 16 ? OG_HALF_MAX
+                                                         : 0;
+}
+
 // Whether the type holds the number that is expected, or nearly. A kernel whose
-// f16 saturates, at what is found, is as right as one that overflows.
+// type saturates, at what is found, is as right as one that overflows.
 static bool is_held(og_dtype type, double value, double found) {
   if (og_is_integral(type)) return og_integer_holds(type, value);
-  const bool is_half = type.code == OG_CODE_FLOAT && type.bits == 16;
-  if (!is_half || !(fabs(value) >= OG_HALF_MAX)) return true;
-  return isinf(value) && !(found * value > 0 && fabs(found) >= OG_HALF_MAX);
+  const double most = most_of(type);
+  if (most == 0 || !(fabs(value) >= most)) return true;
+  return isinf(value) && type.code != OG_CODE_F8E4M3 &&
+         !(found * value > 0 && fabs(found) >= most);
 }
 
 static bool has_floats(const og_sample *s) {

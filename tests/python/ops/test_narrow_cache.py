@@ -173,11 +173,10 @@ def test_every_byte(ops: Any, form: str, rows: int, dims: tuple[int, int],
 
 def test_what_is_refused(ops: Any) -> None:
     key = torch.randn(1, HEADS, DIM)
-    for other in (torch.uint8, torch.float8_e4m3fnuz):
-        with pytest.raises(TypeError, match=r"i8\|f8e4m3\|f8e5m2"):
-            ops.reshape_and_cache_scaled(
-                key, key, cache_of("int8").view(other), cache_of("int8").view(other),
-                torch.tensor([0]), torch.ones(1), torch.ones(1))
+    cache = cache_of("int8").view(torch.uint8)
+    with pytest.raises(RuntimeError, match=r"i8\|f8e4m3\|f8e5m2"):
+        ops.reshape_and_cache_scaled(key, key, cache, cache, torch.tensor([0]),
+                                     torch.ones(1), torch.ones(1))
     with pytest.raises(RuntimeError, match="S"):
         ops.reshape_and_cache_scaled(
             key, key, cache_of("int8"), cache_of("int8"), torch.tensor([0]),
