@@ -173,8 +173,10 @@ static bool options_read(bench *b, const cli_args *args) {
   if (b->threads > 0) return true;
   opgraft_team *team;
   opgraft_error error;
-  if (opgraft_team_create(0, &team, &error) != OG_OK)
-    return cli_library_error(&error) == CLI_OK;
+  if (opgraft_team_create(0, &team, &error) != OG_OK) {
+    cli_library_error(&error);
+    return false;
+  }
   b->threads = opgraft_team_threads(team);
   opgraft_team_destroy(team);
   return true;

@@ -309,11 +309,13 @@ static bool attr_bind(cli_call *call, const opgraft_param_info *param,
 // None where an optional has no default.
 static bool default_bind(cli_call *call, const opgraft_param_info *param) {
   const bool is_tensor = param->tensor >= 0;
-  if (!(param->flags & (OPGRAFT_PARAM_DEFAULT | OPGRAFT_PARAM_OPTIONAL)))
-    return cli_error("%s: %s %s is not given; add %s=%s",
-                     opgraft_op_name(call->frame.op),
-                     opgraft_type_name(param->type), param->name, param->name,
-                     is_tensor ? "SIZES, as in 2,3" : "VALUE") == CLI_OK;
+  if (!(param->flags & (OPGRAFT_PARAM_DEFAULT | OPGRAFT_PARAM_OPTIONAL))) {
+    cli_error("%s: %s %s is not given; add %s=%s",
+              opgraft_op_name(call->frame.op), opgraft_type_name(param->type),
+              param->name, param->name,
+              is_tensor ? "SIZES, as in 2,3" : "VALUE");
+    return false;
+  }
   if (!is_tensor) call->frame.attr[param->attr] = param->default_value;
   return true;
 }
@@ -370,10 +372,11 @@ static bool names_check(const cli_call *call, const char *const *bindings,
     names[name_count++] = param.name;
   for (int i = 0; i < count; ++i) {
     part name, type, value;
-    if (!binding_split(bindings[i], &name, &type, &value))
-      return cli_error(
-                 "'%s' is not an argument, expected NAME=VALUE, as in x=2,3",
-                 bindings[i]) == CLI_OK;
+    if (!binding_split(bindings[i], &name, &type, &value)) {
+      cli_error("'%s' is not an argument, expected NAME=VALUE, as in x=2,3",
+                bindings[i]);
+      return false;
+    }
     bool is_known = false;
     for (int n = 0; n < name_count; ++n) is_known |= part_is(name, names[n]);
     if (is_known) continue;

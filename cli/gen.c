@@ -92,7 +92,7 @@ static bool op_check(const spec *s, spec_op *op) {
   op->record->module = module_of(s, &op->record->op, 1);
   opgraft_module_wrap(&op->record->module, &op->module, &error);
   if (op->module == NULL)
-    return spec_error(s, error_line(op, &error), "%s", error.text) == CLI_OK;
+    return spec_error(s, error_line(op, &error), "%s", error.text);
   op->decl = opgraft_module_op(op->module, 0);
   return true;
 }

@@ -12,11 +12,9 @@ static bool field_read(const spec *s, const cli_node *map, spec_field field,
   const char *name = spec_field_names[field];
   const cli_node *node = cli_node_get(map, name);
   if (node == NULL) return true;
-  if (node->kind != CLI_STRING) {
-    spec_error(s, node->line, "%s is a %s, expected text", name,
-               node->kind == CLI_LIST ? "list" : "map");
-    return false;
-  }
+  if (node->kind != CLI_STRING)
+    return spec_error(s, node->line, "%s is a %s, expected text", name,
+                      node->kind == CLI_LIST ? "list" : "map");
   op->text[field] = cli_format("%s", node->text);
   op->text_line[field] = node->line;
   // Folded text ends with its line break.
@@ -43,7 +41,7 @@ static bool flags_read(const spec *s, const cli_node *map, spec_op *op) {
   if (list != NULL && list->kind != CLI_LIST)
     return spec_error(s, list->line,
                       "flags is not a list, expected [deterministic, "
-                      "...]") == CLI_OK;
+                      "...]");
   for (const cli_node *n = list ? list->first : NULL; n != NULL; n = n->next) {
     uint32_t found = 0;
     for (int i = 0; i < COUNT; ++i)
@@ -54,7 +52,7 @@ static bool flags_read(const spec *s, const cli_node *map, spec_op *op) {
                         "the flag '%s' is unknown, expected deterministic, "
                         "random, side_effect, capture_same_shape, "
                         "capture_never or batch_loop",
-                        n->text != NULL ? n->text : "[...]") == CLI_OK;
+                        n->text != NULL ? n->text : "[...]");
     op->flags |= found;
   }
   return true;
@@ -74,10 +72,9 @@ static bool device_read(const spec *s, const cli_node *node,
       *out_device = devices[i].device;
       return true;
     }
-  spec_error(s, node->line,
-             "the device is '%s', expected cpu, cuda, rocm or ext",
-             node->text != NULL ? node->text : "[...]");
-  return false;
+  return spec_error(s, node->line,
+                    "the device is '%s', expected cpu, cuda, rocm or ext",
+                    node->text != NULL ? node->text : "[...]");
 }
 
 static bool kernel_read(const spec *s, const cli_node *node, spec_op *op) {
@@ -88,12 +85,10 @@ static bool kernel_read(const spec *s, const cli_node *node, spec_op *op) {
     kernel->dtypes = cli_format("%s", node->text);
     return true;
   }
-  if (node->kind != CLI_MAP) {
-    spec_error(s, node->line,
-               "a kernel is a list, expected its types, as in f32, "
-               "or {dtypes: f32, isa: avx2}");
-    return false;
-  }
+  if (node->kind != CLI_MAP)
+    return spec_error(s, node->line,
+                      "a kernel is a list, expected its types, as in f32, "
+                      "or {dtypes: f32, isa: avx2}");
   if (!spec_keys_check(s, node, keys)) return false;
   spec_kernel *kernel = spec_kernel_add(op);
   const cli_node *device = cli_node_get(node, "device");
@@ -112,17 +107,14 @@ bool spec_own_read(const spec *s, const cli_node *node, spec_op *op) {
   op->line = node->line;
   for (int i = 0; i < SPEC_FIELD_COUNT; ++i)
     if (!field_read(s, node, (spec_field)i, op)) return false;
-  if (op->text[SPEC_schema] == NULL) {
-    spec_error(s, node->line,
-               "an operator without a schema; expected schema: "
-               "\"f(Tensor x) -> Tensor\", or op_name: f");
-    return false;
-  }
+  if (op->text[SPEC_schema] == NULL)
+    return spec_error(s, node->line,
+                      "an operator without a schema; expected schema: "
+                      "\"f(Tensor x) -> Tensor\", or op_name: f");
   const cli_node *kernels = cli_node_get(node, "kernels");
-  if (kernels != NULL && kernels->kind != CLI_LIST) {
-    spec_error(s, kernels->line, "kernels is not a list, expected [f32, ...]");
-    return false;
-  }
+  if (kernels != NULL && kernels->kind != CLI_LIST)
+    return spec_error(s, kernels->line,
+                      "kernels is not a list, expected [f32, ...]");
   for (const cli_node *n = kernels ? kernels->first : NULL; n; n = n->next)
     if (!kernel_read(s, n, op)) return false;
   return flags_read(s, node, op);

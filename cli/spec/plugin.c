@@ -74,10 +74,10 @@ static bool name_read(const spec *s, const cli_node *node, const char **out) {
     *out = name->text;
     return true;
   }
-  spec_error(s, name != NULL ? name->line : node->line,
-             "the name is '%s', expected letters, digits and underscores",
-             name != NULL && name->text != NULL ? name->text : "");
-  return false;
+  return spec_error(
+      s, name != NULL ? name->line : node->line,
+      "the name is '%s', expected letters, digits and underscores",
+      name != NULL && name->text != NULL ? name->text : "");
 }
 
 static bool presence_read(const spec *s, const cli_node *node,
@@ -96,7 +96,7 @@ static bool presence_read(const spec *s, const cli_node *node,
     return spec_error(s, type->line,
                       "param_type is '%s', expected required, "
                       "optional or dynamic",
-                      text) == CLI_OK;
+                      text);
   return true;
 }
 
@@ -106,11 +106,10 @@ static bool type_add(const spec *s, const cli_node *node, tensor_desc *t) {
     return spec_error(s, node->line,
                       "%s: the dtype is '%s', expected float16, "
                       "float, bfloat16, int32, int64, bool, ...",
-                      t->name,
-                      node->text != NULL ? node->text : "[...]") == CLI_OK;
+                      t->name, node->text != NULL ? node->text : "[...]");
   if (t->type_count == COLUMNS_MAX)
     return spec_error(s, node->line, "%s: has more than %d dtypes", t->name,
-                      COLUMNS_MAX) == CLI_OK;
+                      COLUMNS_MAX);
   t->types[t->type_count++] = type;
   return true;
 }
@@ -121,7 +120,7 @@ static bool tensor_read(const spec *s, const cli_node *node, tensor_desc *t) {
   if (node->kind != CLI_MAP)
     return spec_error(s, node->line,
                       "a tensor is not a map, expected name: x, "
-                      "dtype: [float16, float]") == CLI_OK;
+                      "dtype: [float16, float]");
   *t = (tensor_desc){.line = node->line, .format = "ND", .same_as = -1};
   if (!spec_keys_check(s, node, keys) || !name_read(s, node, &t->name) ||
       !presence_read(s, node, REQUIRED, &t->presence))
@@ -132,7 +131,7 @@ static bool tensor_read(const spec *s, const cli_node *node, tensor_desc *t) {
     return spec_error(s, node->line,
                       "%s: has no dtype, expected dtype: "
                       "[float16, float]",
-                      t->name) == CLI_OK;
+                      t->name);
   if (types->kind != CLI_LIST && !type_add(s, types, t)) return false;
   for (const cli_node *n = types->first; n != NULL; n = n->next)
     if (!type_add(s, n, t)) return false;
@@ -148,11 +147,10 @@ static bool tensors_read(const spec *s, const cli_node *map, const char *key,
   *out_count = 0;
   if (list == NULL) return true;
   if (list->kind != CLI_LIST)
-    return spec_error(s, list->line, "%s is not a list, expected one", key) ==
-           CLI_OK;
+    return spec_error(s, list->line, "%s is not a list, expected one", key);
   if (list->count > TENSORS_MAX)
     return spec_error(s, list->line, "%s has %d entries, expected at most %d",
-                      key, (int)list->count, TENSORS_MAX) == CLI_OK;
+                      key, (int)list->count, TENSORS_MAX);
   for (const cli_node *n = list->first; n != NULL; n = n->next)
     if (!tensor_read(s, n, &tensors[(*out_count)++])) return false;
   return true;
@@ -242,7 +240,7 @@ static bool value_read(const spec *s, const cli_node *node, attr_desc *a) {
                     "%s: the default is '%s', expected a value of "
                     "type %s",
                     a->name, value->text != NULL ? value->text : "[...]",
-                    a->type) == CLI_OK;
+                    a->type);
 }
 
 static bool attr_read(const spec *s, const cli_node *node, attr_desc *a) {
@@ -252,7 +250,7 @@ static bool attr_read(const spec *s, const cli_node *node, attr_desc *a) {
   if (node->kind != CLI_MAP)
     return spec_error(s, node->line,
                       "an attribute is not a map, expected name: eps, "
-                      "dtype: float") == CLI_OK;
+                      "dtype: float");
   if (!spec_keys_check(s, node, keys) || !name_read(s, node, &a->name) ||
       !presence_read(s, node, REQUIRED, &p))
     return false;
@@ -266,8 +264,7 @@ static bool attr_read(const spec *s, const cli_node *node, attr_desc *a) {
                       "%s: the dtype is '%s', expected int, float, bool, str, "
                       "dtype, or list_int, list_float, list_bool, list_str",
                       a->name,
-                      type != NULL && type->text != NULL ? type->text : "") ==
-           CLI_OK;
+                      type != NULL && type->text != NULL ? type->text : "");
   return value_read(s, node, a);
 }
 
@@ -276,11 +273,11 @@ static bool attrs_read(plugin *p, const cli_node *map) {
   if (list == NULL) return true;
   if (list->kind != CLI_LIST)
     return spec_error(p->s, list->line,
-                      "attr_desc is not a list, expected one") == CLI_OK;
+                      "attr_desc is not a list, expected one");
   if (list->count > ATTRS_MAX)
     return spec_error(p->s, list->line,
                       "attr_desc has %d entries, expected at most %d",
-                      (int)list->count, ATTRS_MAX) == CLI_OK;
+                      (int)list->count, ATTRS_MAX);
   for (const cli_node *n = list->first; n != NULL; n = n->next)
     if (!attr_read(p->s, n, &p->attr[p->attr_count++])) return false;
   return true;

@@ -31,11 +31,11 @@ static bool columns_check(plugin *p, tensor_desc *tensors, int32_t count) {
     tensor_desc *t = &tensors[i];
     if (t->type_count == 1 || t->type_count == p->columns) continue;
     return spec_error(
-               p->s, t->line,
-               "%s: has %d dtype%s, where others have %d; entry k of all "
-               "lists is one combination",
-               t->name, (int)t->type_count, cli_plural(t->type_count),
-               (int)p->columns) == CLI_OK;
+        p->s, t->line,
+        "%s: has %d dtype%s, where others have %d; entry k of all "
+        "lists is one combination",
+        t->name, (int)t->type_count, cli_plural(t->type_count),
+        (int)p->columns);
   }
   return true;
 }
@@ -324,7 +324,7 @@ bool plugin_rules_make(plugin *p, const cli_node *node, spec_op *op) {
       return spec_error(p->s, node->line,
                         "no input is always there, so the "
                         "results' shapes are unknown; give "
-                        "shape: \"... -> ...\"") == CLI_OK;
+                        "shape: \"... -> ...\"");
     op->text[SPEC_shape] = shape_make(p, leading);
     op->is_shape_guessed = true;
   }

@@ -12,12 +12,10 @@
 #include "plugin.h"
 
 static bool op_read(spec *s, const cli_node *node) {
-  if (node->kind != CLI_MAP) {
-    spec_error(s, node->line,
-               "an operator is not a map, expected schema: ... or "
-               "op_name: ...");
-    return false;
-  }
+  if (node->kind != CLI_MAP)
+    return spec_error(s, node->line,
+                      "an operator is not a map, expected schema: ... or "
+                      "op_name: ...");
   s->ops = cli_realloc(s->ops, (size_t)s->op_count + 1, sizeof *s->ops);
   spec_op *op = &s->ops[s->op_count++];
   *op = (spec_op){.line = node->line};
@@ -50,13 +48,11 @@ static bool module_name_read(spec *s, const cli_node *root) {
                   strlen(node->text) < 64;
   for (const char *c = is_right ? node->text : ""; *c != '\0'; ++c)
     is_right = is_right && (isalnum((unsigned char)*c) || *c == '_');
-  if (!is_right) {
-    spec_error(s, node->line,
-               "the module is '%s', expected up to 63 letters, "
-               "digits and underscores",
-               node->text != NULL ? node->text : "[...]");
-    return false;
-  }
+  if (!is_right)
+    return spec_error(s, node->line,
+                      "the module is '%s', expected up to 63 letters, "
+                      "digits and underscores",
+                      node->text != NULL ? node->text : "[...]");
   s->module = cli_format("%s", node->text);
   return true;
 }
@@ -72,12 +68,10 @@ static bool root_read(spec *s, const cli_node *root) {
     list = cli_node_get(root, "ops");
   }
   if (!module_name_read(s, root->kind == CLI_MAP ? root : NULL)) return false;
-  if (list->kind != CLI_LIST || list->first == NULL) {
-    spec_error(s, list->line,
-               "no operators; expected a list of maps with schema "
-               "or op_name");
-    return false;
-  }
+  if (list->kind != CLI_LIST || list->first == NULL)
+    return spec_error(s, list->line,
+                      "no operators; expected a list of maps with schema "
+                      "or op_name");
   for (const cli_node *n = list->first; n != NULL; n = n->next)
     if (!op_read(s, n)) return false;
   return true;

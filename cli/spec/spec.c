@@ -13,13 +13,14 @@ const char *const spec_field_names[SPEC_FIELD_COUNT] = {
     SPEC_FIELD_LIST(SPEC_FIELD_NAME)};
 #undef SPEC_FIELD_NAME
 
-int spec_error(const spec *s, int32_t line, const char *format, ...) {
+bool spec_error(const spec *s, int32_t line, const char *format, ...) {
   char text[1024];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  return cli_error("%s:%d: %s", s->path, (int)line, text);
+  cli_error("%s:%d: %s", s->path, (int)line, text);
+  return false;
 }
 
 bool spec_keys_check(const spec *s, const cli_node *map,
@@ -31,10 +32,10 @@ bool spec_keys_check(const spec *s, const cli_node *map,
     for (int i = 0; i < count; ++i) is_known |= strcmp(n->key, keys[i]) == 0;
     if (is_known) continue;
     const char *near = cli_nearest(n->key, keys, count);
-    spec_error(s, n->line, "'%s' means nothing here%s%s%s", n->key,
-               near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-               near != NULL ? "'?" : "; remove it");
-    return false;
+    return spec_error(s, n->line, "'%s' means nothing here%s%s%s", n->key,
+                      near != NULL ? "; did you mean '" : "",
+                      near != NULL ? near : "",
+                      near != NULL ? "'?" : "; remove it");
   }
   return true;
 }

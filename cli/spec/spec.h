@@ -71,7 +71,8 @@ void spec_reset(spec *s);
 // Forgets what the library read from it.
 void spec_op_forget(spec_op *op);
 
-int spec_error(const spec *s, int32_t line, const char *format, ...)
+// False, as what found it says in turn.
+bool spec_error(const spec *s, int32_t line, const char *format, ...)
     CLI_PRINTF(3, 4);
 // Every key of `map` is one of `keys` (ended by NULL). Prints.
 bool spec_keys_check(const spec *s, const cli_node *map,

@@ -123,13 +123,6 @@ static og_status tensor_set(og_prep *prep, opgraft_frame *frame,
   return OG_OK;
 }
 
-static opgraft_arg resolved(const og_prep *prep, const opgraft_arg *arg) {
-  opgraft_arg own = *arg;
-  if (own.kind == OPGRAFT_ARG_SIZE)
-    og_size_resolve(&prep->executable->graph->sizes, prep->plan->sizes, &own);
-  return own;
-}
-
 static bool number_get(const opgraft_arg *arg, int64_t *out) {
   *out = arg->i;
   return arg->kind == OPGRAFT_ARG_INT || arg->kind == OPGRAFT_ARG_BOOL;
@@ -148,7 +141,8 @@ static og_status list_set(og_prep *prep, const og_param *param,
   double *floats = memory;
   const char **strings = memory;
   for (int32_t i = 0; i < count; ++i) {
-    const opgraft_arg item = resolved(prep, is_one ? arg : &arg->list[i]);
+    const opgraft_arg item =
+        og_prep_resolved(prep, is_one ? arg : &arg->list[i]);
     int64_t number = 0;
     const bool is_int = number_get(&item, &number);
     if (param->type == OG_TYPE_STR && item.kind == OPGRAFT_ARG_STR)
@@ -177,7 +171,7 @@ static og_status attr_set(og_prep *prep, const og_param *param,
     *out = param->default_value;
     return OG_OK;
   }
-  const opgraft_arg own = resolved(prep, given), *arg = &own;
+  const opgraft_arg own = og_prep_resolved(prep, given), *arg = &own;
   if (arg->kind == OPGRAFT_ARG_NONE) return OG_OK;
   if (param->is_list) return list_set(prep, param, arg, out);
   if (number_get(arg, &number)) {

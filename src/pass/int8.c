@@ -48,21 +48,16 @@ static og_status product_split(og_rebuild *list, const og_node *node) {
                          0);
 }
 
+static og_status node_put(og_rebuild *list, const og_node *node,
+                          int32_t *changes) {
+  if (!is_taken(list->graph, node)) return og_rebuild_put(list, node);
+  ++*changes;
+  return product_split(list, node);
+}
+
 static og_status int8_run(opgraft_graph *graph, int32_t *out_changes,
                           opgraft_error *error) {
-  og_rebuild list = {.graph = graph, .error = error};
-  og_status status = OG_OK;
-  if ((graph->option_flags & OPGRAFT_OPTION_MAX_AUTOTUNE) == 0) return OG_OK;
-  for (int32_t n = 0; n < graph->node_count && status == OG_OK; ++n) {
-    const og_node node = graph->nodes[n];
-    const bool splits = is_taken(graph, &node);
-    status =
-        splits ? product_split(&list, &node) : og_rebuild_put(&list, &node);
-    *out_changes += splits;
-  }
-  if (status == OG_OK && *out_changes > 0) og_rebuild_finish(&list);
-  og_rebuild_reset(&list);
-  return status;
+  return og_rebuild_each(graph, node_put, out_changes, error);
 }
 
 const og_pass og_pass_int8 = {

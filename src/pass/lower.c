@@ -549,16 +549,7 @@ static og_status node_lower(og_rebuild *list, const og_node *node,
 
 static og_status lower_run(opgraft_graph *graph, int32_t *out_changes,
                            opgraft_error *error) {
-  og_rebuild list = {.graph = graph, .error = error};
-  og_status status = OG_OK;
-  if ((graph->option_flags & OPGRAFT_OPTION_MAX_AUTOTUNE) == 0) return OG_OK;
-  for (int32_t n = 0; n < graph->node_count && status == OG_OK; ++n) {
-    const og_node node = graph->nodes[n];
-    status = node_lower(&list, &node, out_changes);
-  }
-  if (status == OG_OK && *out_changes > 0) og_rebuild_finish(&list);
-  og_rebuild_reset(&list);
-  return status;
+  return og_rebuild_each(graph, node_lower, out_changes, error);
 }
 
 const og_pass og_pass_lower = {

@@ -95,3 +95,17 @@ void og_rebuild_finish(og_rebuild *list) {
 }
 
 void og_rebuild_reset(og_rebuild *list) { og_free(list->nodes); }
+
+og_status og_rebuild_each(opgraft_graph *graph, og_rebuild_fn put,
+                          int32_t *out_changes, opgraft_error *error) {
+  og_rebuild list = {.graph = graph, .error = error};
+  og_status status = OG_OK;
+  if ((graph->option_flags & OPGRAFT_OPTION_MAX_AUTOTUNE) == 0) return OG_OK;
+  for (int32_t n = 0; n < graph->node_count && status == OG_OK; ++n) {
+    const og_node node = graph->nodes[n];
+    status = put(&list, &node, out_changes);
+  }
+  if (status == OG_OK && *out_changes > 0) og_rebuild_finish(&list);
+  og_rebuild_reset(&list);
+  return status;
+}

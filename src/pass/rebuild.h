@@ -45,4 +45,11 @@ void og_rebuild_finish(og_rebuild *list);
 // Frees a list that was not finished.
 void og_rebuild_reset(og_rebuild *list);
 
+// Puts a node, or others in its place, and then counts a change.
+typedef og_status (*og_rebuild_fn)(og_rebuild *list, const og_node *node,
+                                   int32_t *changes);
+// A pass of mode max-autotune that looks at one node at a time.
+og_status og_rebuild_each(opgraft_graph *graph, og_rebuild_fn put,
+                          int32_t *out_changes, opgraft_error *error);
+
 #endif  // OG_PASS_REBUILD_H

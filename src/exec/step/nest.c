@@ -85,14 +85,24 @@ int64_t og_nest_width(const og_nest *nest) {
   return nest->ndim > 0 ? nest->size[nest->ndim - 1] : 1;
 }
 
-void og_nest_offsets(const og_nest *nest, int64_t row, int64_t *out_offsets) {
+// Those of a point of the dims up to `last`.
+static void offsets_find(const og_nest *nest, int32_t last, int64_t index,
+                         int64_t *out_offsets) {
   for (int32_t k = 0; k < nest->operands; ++k) out_offsets[k] = 0;
-  for (int32_t d = nest->ndim - 2; d >= 0; --d) {
-    const int64_t at = row % nest->size[d];
-    row /= nest->size[d];
+  for (int32_t d = last; d >= 0; --d) {
+    const int64_t at = index % nest->size[d];
+    index /= nest->size[d];
     for (int32_t k = 0; k < nest->operands; ++k)
       out_offsets[k] += at * nest->stride[k][d];
   }
+}
+
+void og_nest_offsets(const og_nest *nest, int64_t row, int64_t *out_offsets) {
+  offsets_find(nest, nest->ndim - 2, row, out_offsets);
+}
+
+void og_nest_point(const og_nest *nest, int64_t index, int64_t *out_offsets) {
+  offsets_find(nest, nest->ndim - 1, index, out_offsets);
 }
 
 size_t og_class_bytes(og_class of) { return of == OG_CLASS_F32 ? 4 : 8; }

@@ -29,6 +29,8 @@ int64_t og_nest_rows(const og_nest *nest);   // product of all but the innermost
 int64_t og_nest_width(const og_nest *nest);  // the innermost dim
 // The byte offsets of each operand in row `row`.
 void og_nest_offsets(const og_nest *nest, int64_t row, int64_t *out_offsets);
+// Those at a point of the nest, all dims counted.
+void og_nest_point(const og_nest *nest, int64_t index, int64_t *out_offsets);
 
 // Loads n elements into float, double or int64_t, or stores them.
 typedef void (*og_load_fn)(int64_t n, void *to, const char *from,

@@ -58,16 +58,6 @@ int64_t og_nest_points(const og_nest *nest) {
   return points;
 }
 
-void og_nest_point(const og_nest *nest, int64_t index, int64_t *out_offsets) {
-  for (int32_t k = 0; k < nest->operands; ++k) out_offsets[k] = 0;
-  for (int32_t d = nest->ndim - 1; d >= 0; --d) {
-    const int64_t at = index % nest->size[d];
-    index /= nest->size[d];
-    for (int32_t k = 0; k < nest->operands; ++k)
-      out_offsets[k] += at * nest->stride[k][d];
-  }
-}
-
 void og_get_doubles(const og_tensor *tensor, const char *from,
                     int64_t stride_bytes, int64_t n, double *out) {
   og_load_find(tensor->dtype, OG_CLASS_F64)(n, out, from, stride_bytes);

@@ -35,8 +35,6 @@ typedef struct og_lines {
 bool og_lines_init(og_lines *lines, int32_t dim,
                    const og_tensor *const *tensors, int32_t count);
 
-// Byte offsets of each operand at a point of the nest, all dims counted.
-void og_nest_point(const og_nest *nest, int64_t index, int64_t *out_offsets);
 int64_t og_nest_points(const og_nest *nest);
 
 static inline char *og_bytes(const og_tensor *tensor) {

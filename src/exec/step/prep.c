@@ -108,7 +108,7 @@ bool og_prep_is_in_place(const og_prep *prep) {
 
 // --- Attributes --------------------------------------------------------------
 
-static opgraft_arg resolved(const og_prep *prep, const opgraft_arg *attr) {
+opgraft_arg og_prep_resolved(const og_prep *prep, const opgraft_arg *attr) {
   opgraft_arg arg = *attr;
   if (arg.kind == OPGRAFT_ARG_SIZE)
     og_size_resolve(&prep->executable->graph->sizes, prep->plan->sizes, &arg);
@@ -117,7 +117,7 @@ static opgraft_arg resolved(const og_prep *prep, const opgraft_arg *attr) {
 
 static og_status attr_int(og_prep *prep, const opgraft_arg *attr,
                           int64_t *out) {
-  const opgraft_arg arg = resolved(prep, attr);
+  const opgraft_arg arg = og_prep_resolved(prep, attr);
   if (arg.kind != OPGRAFT_ARG_INT && arg.kind != OPGRAFT_ARG_BOOL)
     return og_prep_wrong(prep, "an attribute is not an integer");
   *out = arg.i;
@@ -152,13 +152,14 @@ og_status og_prep_int(og_prep *prep, int32_t index, int64_t otherwise,
 }
 
 bool og_prep_is_float(const og_prep *prep, int32_t index) {
-  return resolved(prep, og_node_attr(prep->node, index)).kind ==
+  return og_prep_resolved(prep, og_node_attr(prep->node, index)).kind ==
          OPGRAFT_ARG_FLOAT;
 }
 
 og_status og_prep_float(og_prep *prep, int32_t index, double otherwise,
                         double *out) {
-  const opgraft_arg attr = resolved(prep, og_node_attr(prep->node, index));
+  const opgraft_arg attr =
+      og_prep_resolved(prep, og_node_attr(prep->node, index));
   int64_t number = 0;
   *out = otherwise;
   if (attr.kind == OPGRAFT_ARG_NONE) return OG_OK;

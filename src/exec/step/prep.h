@@ -59,6 +59,8 @@ bool og_prep_is_in_place(const og_prep *prep);
 // Whether a node reads result `index`, or it is an output of the graph.
 bool og_prep_is_read(const og_prep *prep, int32_t index);
 
+// An attribute, whose size is a number.
+opgraft_arg og_prep_resolved(const og_prep *prep, const opgraft_arg *attr);
 // Attributes by index; the default where it is absent. A wrong kind fails.
 og_status og_prep_int(og_prep *prep, int32_t index, int64_t otherwise,
                       int64_t *out);
