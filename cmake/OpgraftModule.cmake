@@ -58,4 +58,9 @@ function(opgraft_add_module name)
     # A function that is missing shows here, not at load.
     target_link_options(${name} PRIVATE -Wl,-z,defs)
   endif()
+  if(OPGRAFT_LOADER AND NOT CMAKE_CROSSCOMPILING AND NOT OPGRAFT_SANITIZE)
+    add_custom_command(TARGET ${name} POST_BUILD VERBATIM
+      COMMAND sh -c "\"$0\" inspect \"$1\" > /dev/null"
+        ${OPGRAFT_LOADER} $<TARGET_FILE:${name}>)
+  endif()
 endfunction()
