@@ -52,6 +52,36 @@ static bool begins_with_name(const char *literals, const char *op) {
          !isalnum((unsigned char)name[length]) && name[length] != '_';
 }
 
+// What stands behind `.field =` of entry `index` of an array of that name.
+static const char *entry_of(const char *text, const char *array, size_t length,
+                            long index, const char *field) {
+  const char *at = text;
+  while (at != NULL && (strncmp(at, array, length) != 0 || at[length] != '['))
+    at = *at != '\0' ? at + 1 : NULL;
+  if (at == NULL || (at = strchr(at, '{')) == NULL) return NULL;
+  for (int depth = 0; *at != '\0' && *at != ';'; ++at) {
+    const char *value = depth == 2 && index == -1 ? value_of(at, field) : NULL;
+    if (value != NULL) return value;
+    depth += (*at == '{') - (*at == '}');
+    index -= *at == '{' && depth == 2;
+  }
+  return NULL;
+}
+
+// `kernels[1].dtypes`: in the array that `.kernels = OG_KERNELS(array)` names.
+static const char *kernel_field(const char *text, const char *kernels,
+                                const char *argument) {
+  static const char macro[] = "OG_KERNELS(";
+  char *end;
+  if (strncmp(argument, "kernels[", 8) != 0) return NULL;
+  const long index = strtol(argument + 8, &end, 10);
+  if (strncmp(end, "].", 2) != 0 ||
+      strncmp(kernels, macro, sizeof macro - 1) != 0)
+    return NULL;
+  const char *array = skip(kernels + sizeof macro - 1);
+  return entry_of(text, array, strcspn(array, " )"), index, end + 2);
+}
+
 // Where the error points to in a file's text: the character, where a macro
 // makes the string its beginning, else the operator's schema; NULL where that
 // is not in the file. A field counts for the operator whose schema stands
@@ -66,6 +96,9 @@ static const char *find(const char *text, const opgraft_error *error) {
         (error->op[0] == '\0' || begins_with_name(schema, error->op)))
       own = schema;
     const char *value = own != NULL ? value_of(at, error->argument) : NULL;
+    const char *kernels = own != NULL ? value_of(at, "kernels") : NULL;
+    if (kernels != NULL && value == NULL)
+      value = kernel_field(text, kernels, error->argument);
     if (value == NULL) continue;
     const char *found = literal_at(value, error->begin);
     return found != NULL ? found : value;

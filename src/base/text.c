@@ -225,6 +225,13 @@ const char *og_device_name(int32_t type) {
   return NULL;
 }
 
+const char *og_device_text(int32_t type, char buffer[OG_DEVICE_TEXT]) {
+  const char *name = og_device_name(type);
+  if (name != NULL) return name;
+  snprintf(buffer, OG_DEVICE_TEXT, "device type %d", (int)type);
+  return buffer;
+}
+
 bool og_device_parse(const char *name, size_t length, int32_t *out_type) {
   for (size_t i = 0; i < DEVICE_COUNT; ++i) {
     if (strlen(device_names[i].name) != length ||

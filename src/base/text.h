@@ -50,6 +50,9 @@ bool og_is_plain(uint32_t code);
 
 // "cpu", "cuda", "rocm", "ext"; NULL for a code that has no name.
 const char *og_device_name(int32_t type);
+// The same, and "device type 7" in `buffer` for a code that has no name.
+enum { OG_DEVICE_TEXT = 24 };
+const char *og_device_text(int32_t type, char buffer[OG_DEVICE_TEXT]);
 // False for a name that og_device_name does not give.
 bool og_device_parse(const char *name, size_t length, int32_t *out_type);
 static const og_device og_cpu = {OG_CPU, 0};

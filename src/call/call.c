@@ -107,21 +107,20 @@ static og_status no_kernel(const opgraft_frame *frame, int32_t device,
                            opgraft_error *error) {
   const og_decl *decl = frame->op->decl;
   bool has_device = false;
-  char devices[128] = "";
+  char here[OG_DEVICE_TEXT], devices[64] = "";
   size_t used = 0;
   for (int32_t k = 0; k < decl->kernel_count; ++k) {
+    const char *name = og_device_name(decl->kernels[k].device);
     has_device |= decl->kernels[k].device == device;
-    const int wrote =
-        snprintf(devices + used, sizeof devices - used, "%s%d",
-                 used > 0 ? ", " : "", (int)decl->kernels[k].device);
-    if (wrote > 0 && used + (size_t)wrote < sizeof devices)
-      used += (size_t)wrote;
+    if (strstr(devices, name) != NULL) continue;
+    used += (size_t)snprintf(devices + used, sizeof devices - used, "%s%s",
+                             used > 0 ? ", " : "", name);
   }
   if (!has_device)
     return og_error_set(error, OG_DEVICE, decl->name, NULL,
-                        "%s: the arguments are on device type %d, its kernels "
-                        "are for device types %s; move the arguments",
-                        decl->name, (int)device, devices);
+                        "%s: the arguments are on %s, its kernels are for %s; "
+                        "move the arguments",
+                        decl->name, og_device_text(device, here), devices);
   return og_error_set(error, OG_UNSUPPORTED, decl->name, NULL,
                       "%s: none of its kernels (%d) takes this call on this "
                       "machine (%s); `opgraft inspect --why` says why",

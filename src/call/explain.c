@@ -36,10 +36,12 @@ og_status opgraft_frame_explain(const opgraft_frame *frame, int32_t index,
   const og_kernel *kernel = &decl->kernels[index];
   const int32_t device = og_frame_device(frame);
   int32_t type_index[OG_VARIABLE_MAX];
+  char here[OG_DEVICE_TEXT];
   if (kernel->device != device)
     return og_error_set(out_reason, OG_DEVICE, decl->name, NULL,
-                        "the call is on device type %d, it is for %d",
-                        (int)device, (int)kernel->device);
+                        "the call is on %s, it is for %s",
+                        og_device_text(device, here),
+                        og_device_name(kernel->device));
   if (!op->kernel_available[index])
     return og_error_set(out_reason, OG_UNSUPPORTED, decl->name, NULL,
                         "it needs %s, the best set here is %s", kernel->isa,

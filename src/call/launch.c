@@ -94,10 +94,9 @@ static og_status host_launch(opgraft_frame *frame, opgraft_error *error) {
   const char *name = frame->op->decl->name;
   if (call->workspace_bytes > 0 && call->workspace == NULL)
     return og_error_set(error, OG_INVALID, name, NULL,
-                        "%s: its kernel for device type %d needs %zu bytes of "
-                        "workspace on the device; set call.workspace, or load "
-                        "a driver",
-                        name, (int)frame->kernel->device,
+                        "%s: its kernel for %s needs %zu bytes of workspace on "
+                        "the device; set call.workspace, or load a driver",
+                        name, og_device_name(frame->kernel->device),
                         call->workspace_bytes);
   return og_frame_run_explained(frame, error);
 }
@@ -141,10 +140,10 @@ og_status og_frame_launch(opgraft_frame *frame, opgraft_error *error) {
   og_launch launch;
   opgraft_driver *driver = opgraft_driver_find(frame->kernel->device);
   if (driver == NULL && call->stream == NULL)
-    return og_error_set(error, OG_DEVICE, decl->name, NULL,
-                        "%s: no driver of device type %d is loaded; load one "
-                        "first",
-                        decl->name, (int)frame->kernel->device);
+    return og_error_set(
+        error, OG_DEVICE, decl->name, NULL,
+        "%s: no driver of a device %s is loaded; load one first", decl->name,
+        og_device_name(frame->kernel->device));
   OG_TRY(og_frame_launch_make(frame, &launch, error));
   if (driver == NULL) return host_launch(frame, error);
   if (call->stream == NULL)

@@ -146,6 +146,29 @@ OG_MODULE(declared, ops)
 """
 
 
+def test_a_kernel_of_a_wrong_type_is_shown(program):
+    program.write("kinds.c", """\
+#include <opgraft/op.h>
+static og_status run(const og_call *call) { return og_fail(call, 1, ""); }
+static const og_kernel others[] = {{.device = OG_CPU, .dtypes = "f64", .run = run}};
+static const og_kernel own[] = {{.device = OG_CPU, .dtypes = "f32", .run = run},
+                                {.device = OG_CPU, .dtypes = "float", .run = run}};
+static const og_op ops[] = {
+    {.schema = "a(Tensor x) -> Tensor", .shape = "x[N] -> [N]", .kernels = OG_KERNELS(others)},
+    {.schema = "b(Tensor x) -> Tensor", .shape = "x[N] -> [N]", .kernels = OG_KERNELS(own)},
+};
+OG_MODULE(kinds, ops)
+""")
+    message = program.fails(1, "build", "kinds.c")
+    assert ("kinds.c:5:63: b: kernels[1].dtypes: at 0: found 'float', expected "
+            "a type (f16, bf16, f32,") in message
+    program.write("kinds.c", (program.folder / "kinds.c").read_text()
+                  .replace('"float"', '"f16"').replace(".device = OG_CPU, .dtypes = \"f64\"",
+                                                       '.dtypes = "f64"'))
+    assert ("a: kernels: kernel 0: .device is 0; expected OG_CPU, OG_CUDA, "
+            "OG_ROCM or OG_EXT_DEV") in program.fails(1, "build", "kinds.c")
+
+
 # A string in parts, a macro's, and an error of the whole operator.
 @pytest.mark.parametrize(("fields", "place", "under"), [
     ('.row = "x + y", .shape = "x[*N], "' "\n  /* and */ " '"y[*N] -> [*Q]",', 9, "Q]"),

@@ -193,8 +193,8 @@ TEST(calls) {
   const attempt attempts[] = {
       {F(),
        .text =
-           "f: the arguments are on device type 2, its kernels are for device "
-           "types 1; move the arguments",
+           "f: the arguments are on cuda, its kernels are for cpu; move the "
+           "arguments",
        .op_count = 1, .stride = 1, .device = OG_CUDA},
       {F(.workspace = "0 - N"), .text = "f: its workspace rule gives -4 bytes",
        .op_count = 1, .stride = 1},

@@ -79,12 +79,9 @@ static og_status refuse_unequal(const og_decl *decl, int32_t t,
 
 // cuda:0
 static void device_text(og_device device, char *buffer, size_t size) {
-  const char *name = og_device_name(device.type);
-  if (name != NULL)
-    snprintf(buffer, size, "%s:%d", name, (int)device.id);
-  else
-    snprintf(buffer, size, "device type %d:%d", (int)device.type,
-             (int)device.id);
+  char unnamed[OG_DEVICE_TEXT];
+  snprintf(buffer, size, "%s:%d", og_device_text(device.type, unnamed),
+           (int)device.id);
 }
 
 static og_status refuse_device(const og_decl *decl, int32_t t,

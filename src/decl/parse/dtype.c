@@ -34,13 +34,19 @@ bool og_take_type_set(og_parser *parser, og_type_set *out) {
   return true;
 }
 
+og_status og_read_type_wanted(const og_reader *reader, const char *or_else) {
+  return og_read_wanted(reader,
+                        "a type (f16, bf16, f32, f64, i8 to i64, u8 to u64, "
+                        "bool, c64, c128, or floating, integral, complex, "
+                        "any)%s",
+                        or_else);
+}
+
 // f32|bf16|...; the first is there already.
 og_status og_parse_more_types(og_parser *parser, og_type_set *set) {
   while (og_reader_take(&parser->reader, '|'))
     if (!og_take_type_set(parser, set))
-      return og_read_wanted(&parser->reader,
-                            "a type, such as f32, or floating, "
-                            "integral, complex, any");
+      return og_read_type_wanted(&parser->reader, "");
   return OG_OK;
 }
 
@@ -61,10 +67,8 @@ static og_status parse_argument(og_parser *parser, uint64_t *named) {
     return og_parse_more_types(parser, &rule->set);
   const int32_t p = og_find_param(parser, parser->reader.token);
   if (p < 0 || decl->params[p].type != OG_TYPE_TENSOR)
-    return og_read_wanted(&parser->reader,
-                          "a type, such as f32, or floating, "
-                          "integral, complex, any, or the name of a "
-                          "tensor argument");
+    return og_read_type_wanted(&parser->reader,
+                               " or the name of a tensor argument");
   rule->same_as = decl->params[p].index;
   og_reader_advance(&parser->reader);
   return OG_OK;

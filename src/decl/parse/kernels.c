@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/sized.h"
+#include "base/text.h"
 #include "decl/formula.h"
 #include "decl/parse/dtype.h"
 #include "decl/parse/names.h"
@@ -43,6 +44,11 @@ static og_status copy_kernels(og_decl *decl, opgraft_error *error) {
     if (decl->kernels[k].run == NULL)
       return og_error_set(error, OG_INVALID, decl->name, "kernels",
                           "%s: kernels: kernel %zu has no .run", decl->name, k);
+    if (og_device_name(decl->kernels[k].device) == NULL)
+      return og_error_set(error, OG_INVALID, decl->name, "kernels",
+                          "%s: kernels: kernel %zu: .device is %d; expected "
+                          "OG_CPU, OG_CUDA, OG_ROCM or OG_EXT_DEV",
+                          decl->name, k, (int)decl->kernels[k].device);
   }
   return OG_OK;
 }
@@ -59,9 +65,7 @@ static og_status parse_entries(og_parser *parser, og_type_set *entries,
       return og_read_wanted(&parser->reader, "%d entries or fewer",
                             OPGRAFT_ARG_MAX);
     if (!og_take_type_set(parser, set))
-      return og_read_wanted(&parser->reader,
-                            "a type, such as f32, or floating, "
-                            "integral, complex, any");
+      return og_read_type_wanted(&parser->reader, "");
     OG_TRY(og_parse_more_types(parser, set));
     ++*out_count;
   } while (og_reader_take(&parser->reader, ','));
