@@ -107,9 +107,9 @@ def adopt(
     """
     if batch not in _BATCH:
         raise ValueError(f"batch is {batch!r}, expected {' or '.join(_BATCH)}")
-    _check_lengths(schema=schema, shape=shape, dtype=dtype, where=where,
-                   prototype=prototype, call=call, grid=grid,
-                   function=fn if isinstance(fn, str) else None)
+    _check_texts(schema=schema, shape=shape, dtype=dtype, where=where,
+                 prototype=prototype, call=call, grid=grid,
+                 function=fn if isinstance(fn, str) else None)
     if torch_ops.is_operator(fn):
         return torch_ops.complete(fn, shape, dtype, backward, where,
                                      _BATCH[batch])
@@ -138,8 +138,11 @@ def adopt(
 TEXT_MAX = 8192  # what reads a text may take the square of its length
 
 
-def _check_lengths(**texts: str | None) -> None:
+def _check_texts(**texts: str | None) -> None:
     for name, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"{name} is a {type(text).__name__}, expected a "
+                            'string (dtype="x: f32 -> x")')
         if text is not None and len(text) > TEXT_MAX:
             raise ValueError(f"{name} has {len(text)} characters, expected at "
                              f"most {TEXT_MAX}")

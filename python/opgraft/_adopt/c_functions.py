@@ -400,6 +400,12 @@ def declare(
             f"{name}: the shape rule has a result ({right.strip()}), and "
             "nothing in call is one; pass it by a name that stands nowhere "
             'left of the arrow (out), or say returns="out"')
+    count = len(parts(right)) if right.strip() else 0
+    if is_whole and count and len(results) > count:
+        raise ValueError(
+            f"{name}: call writes {', '.join(results)}, and the shape rule has "
+            f"{count} result{'s' if count > 1 else ''} ({right.strip()}); name "
+            "what is read left of the arrow, and give each result a shape")
     unknown = [n for n, element in results.items() if not element] + [
         n for n in pointed if n not in types]
     if is_whole and not has_dtype and unknown:

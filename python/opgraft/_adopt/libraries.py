@@ -56,6 +56,12 @@ def library(path: Any) -> Library:
                 "then adopt again"
             )
         return kept
-    made = Library(where)
+    try:
+        made = Library(where)
+    except OSError as error:
+        if os.sep not in where and os.path.exists(where):
+            raise OSError(f"{error}; the loader does not look in this folder: "
+                          f'library="./{where}"') from None
+        raise
     _libraries[where] = (stamp, weakref.ref(made))
     return made

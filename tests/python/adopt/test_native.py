@@ -318,6 +318,8 @@ def test_a_tvm_ffi_result_that_cannot_be_copied(tvm_library, kind, text):
     ("float softsign(float x, double scale)",
      dict(call=None, shape="x[*N] -> [*N]", returns="out[i]"),
      r"'x' for 'float x': found a tensor, expected a number: x\[i\]"),
+    (SILU, dict(call="out, x, y, x.numel", shape="x[*N] -> [*N]"),
+     r"call writes out, y, and the shape rule has 1 result \(\[\*N\]\)"),
 ])
 def test_wrong_prototypes(native, prototype, more, text):
     arguments = {**MAP, **more}
@@ -330,6 +332,18 @@ def test_a_library_that_is_not_there(tmp_path):
         opgraft.adopt(SILU, library=tmp_path / "libno.so", **MAP)
     with pytest.raises(OSError, match="libnowhere.so"):
         opgraft.adopt(SILU, library="libnowhere.so", **MAP)
+
+
+def test_a_library_of_this_folder_needs_its_path(native, monkeypatch):
+    monkeypatch.chdir(native.parent)
+    with pytest.raises(OSError, match=f'library="./{native.name}"'):
+        opgraft.adopt(SILU, library=native.name, **MAP)
+
+
+def test_texts_are_strings():
+    with pytest.raises(TypeError, match="dtype is a dtype, expected a string"):
+        opgraft.adopt(torch.neg, "f(Tensor x) -> Tensor", "x[*N] -> [*N]",
+                      torch.float32, name="texts::f")
 
 
 def test_a_library_lives_as_long_as_its_operators(native, tmp_path):
