@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graph files on the command line: opened, given inputs, run once.
 
+#define _POSIX_C_SOURCE 200809L
 #include "graph_file.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // --- Graphs ------------------------------------------------------------------
 
@@ -357,10 +359,29 @@ static bool inputs_missing(const opgraft_graph *graph, const bool *is_set,
   return true;
 }
 
+static bool name_refused(const opgraft_graph *graph, const char *text) {
+  char *known = NULL;
+  for (int32_t i = 0; i < opgraft_graph_input_count(graph); ++i) {
+    const char *name = opgraft_graph_input_name(graph, i);
+    char *longer = cli_format("%s%s%s", known != NULL ? known : "",
+                              known != NULL ? ", " : "",
+                              name != NULL ? name : "(no name)");
+    free(known);
+    known = longer;
+  }
+  cli_error("run: the graph has no input %.*s; known: %s",
+            (int)strcspn(text, "="), text, known != NULL ? known : "none");
+  free(known);
+  return false;
+}
+
 static bool given_set(const opgraft_graph *graph, const char *text,
                       cli_inputs *inputs, bool *is_set) {
   const char *value = text;
   int32_t index = input_named(graph, text, &value);
+  struct stat info;
+  if (index < 0 && strchr(text, '=') != NULL && stat(text, &info) != 0)
+    return name_refused(graph, text);
   if (index < 0) {
     index = 0;
     while (index < inputs->count && is_set[index]) ++index;

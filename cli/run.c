@@ -49,6 +49,7 @@ typedef struct job {
   cli_replay replay;
   opgraft_plain *plain;  // of --plain, else NULL
   int32_t output_count;
+  const char **output_names;  // as the file has them: passes replace values
   int64_t repeat, top;
   uint32_t mode;     // OPGRAFT_OPTION_*
   int64_t *call_ns;  // by call
@@ -57,7 +58,14 @@ typedef struct job {
 
 // --- Outputs -----------------------------------------------------------------
 
-static void output_describe(int32_t index, const og_tensor *tensor) {
+static void output_begin(const job *j, int32_t index) {
+  const char *name = j->output_names[index];
+  printf("output %d", (int)index);
+  if (name != NULL) printf(" (%s)", name);
+  fputs(": ", stdout);
+}
+
+static void output_describe(const og_tensor *tensor) {
   const int64_t count = cli_tensor_count(tensor);
   int64_t unordered = 0;
   double least = INFINITY, most = -INFINITY, sum = 0;
@@ -69,7 +77,6 @@ static void output_describe(int32_t index, const og_tensor *tensor) {
     most = fmax(most, number);
     sum += number;
   }
-  printf("output %d: ", (int)index);
   cli_tensor_print(stdout, tensor);
   if (count == 1)
     printf(" = %g", cli_tensor_number(tensor, 0));
@@ -130,10 +137,11 @@ static bool outputs_give(const job *j) {
   for (; index < count && !cli_has(j->args, "json"); ++index) {
     int64_t number;
     og_tensor tensor;
+    output_begin(j, index);
     if (output_get(j, index, &number, &tensor))
-      output_describe(index, &tensor);
+      output_describe(&tensor);
     else
-      printf("output %d: none\n", (int)index);
+      puts("none");
   }
   return true;
 }
@@ -420,7 +428,12 @@ static int run_run(const cli_args *args) {
   j.graph = cli_graph_open(j.path, args);
   if (j.graph == NULL) return CLI_FAILED;
   j.output_count = opgraft_graph_output_count(j.graph);
+  j.output_names =
+      cli_alloc((size_t)j.output_count + 1, sizeof *j.output_names);
+  for (int32_t i = 0; i < j.output_count; ++i)
+    j.output_names[i] = opgraft_graph_output_name(j.graph, i);
   const int result = cli_has(args, "plain") ? plain_run(&j) : planned_run(&j);
+  free(j.output_names);
   opgraft_graph_release(j.graph);
   return result;
 }

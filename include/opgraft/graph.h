@@ -182,6 +182,11 @@ OPGRAFT_API og_status opgraft_graph_add_output(opgraft_graph *graph,
 OPGRAFT_API og_status opgraft_graph_add_size_output(opgraft_graph *graph,
                                                     opgraft_size size,
                                                     opgraft_error *error);
+// Names the value of output `index`, as text and profiles show it. A value that
+// has a name keeps it; a name that text cannot hold is left out.
+OPGRAFT_API og_status opgraft_graph_name_output(opgraft_graph *graph,
+                                                int32_t index, const char *name,
+                                                opgraft_error *error);
 
 // --- Passes ------------------------------------------------------------------
 

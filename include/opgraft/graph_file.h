@@ -69,6 +69,9 @@ OPGRAFT_API og_status opgraft_graph_input(const opgraft_graph *graph,
 // NULL where it has no name.
 OPGRAFT_API const char *opgraft_graph_input_name(const opgraft_graph *graph,
                                                  int32_t index);
+// The name of its value; NULL where that has none, and for an integer.
+OPGRAFT_API const char *opgraft_graph_output_name(const opgraft_graph *graph,
+                                                  int32_t index);
 // out_written[i] is 1 where a node writes the memory of input i, else 0.
 OPGRAFT_API void opgraft_graph_written(const opgraft_graph *graph,
                                        uint8_t *out_written);

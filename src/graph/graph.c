@@ -427,6 +427,19 @@ og_status opgraft_graph_add_size_output(opgraft_graph *graph, opgraft_size size,
   return output_add(graph, (og_output){.value = -1, .size = size}, error);
 }
 
+og_status opgraft_graph_name_output(opgraft_graph *graph, int32_t index,
+                                    const char *name, opgraft_error *error) {
+  OG_TRY(building(graph, error));
+  if (index < 0 || index >= graph->output_count)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "graph %s has %d output%s; there is no output %d",
+                        graph->name, (int)graph->output_count,
+                        og_plural(graph->output_count), (int)index);
+  const opgraft_value value = graph->outputs[index].value;
+  if (value < 0 || graph->values[value].name != NULL) return OG_OK;
+  return name_copy(graph, name, &graph->values[value].name, error);
+}
+
 // --- Nodes -------------------------------------------------------------------
 
 static og_status args_copy(opgraft_graph *graph, const opgraft_arg *args,

@@ -57,3 +57,9 @@ const char *opgraft_graph_input_name(const opgraft_graph *graph,
                                      int32_t index) {
   return graph->inputs[index].name;
 }
+
+const char *opgraft_graph_output_name(const opgraft_graph *graph,
+                                      int32_t index) {
+  const opgraft_value value = graph->outputs[index].value;
+  return value >= 0 ? graph->values[value].name : NULL;
+}

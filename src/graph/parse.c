@@ -860,7 +860,8 @@ og_status og_graph_parse_data(const char *text, size_t length, const char *data,
   if (nul != NULL)
     return og_error_at(error, OG_INVALID, NULL, NULL, (int32_t)(nul - text),
                        (int32_t)(nul - text) + 1,
-                       "graph text, byte %td: found a NUL, expected text",
+                       "graph text, byte %td: found a NUL, expected text, or "
+                       "a file that opgraft.export wrote",
                        nul - text);
   parser *p = og_alloc_zeroed(1, sizeof *p);
   if (p == NULL) return og_graph_no_memory(error);

@@ -10,26 +10,39 @@
 
 // --- What holds for every size -----------------------------------------------
 
+static const char *name_of(const opgraft_graph *graph, int32_t index) {
+  const char *name = graph->inputs[index].name;
+  return name != NULL ? name : "unnamed";
+}
+
 og_status og_input_wrong(const opgraft_graph *graph, int32_t index,
                          og_status code, const char *what, int64_t found,
                          int64_t wanted, opgraft_error *error) {
-  const char *name = graph->inputs[index].name;
-  return og_error_set(error, code, NULL, name,
+  return og_error_set(error, code, NULL, graph->inputs[index].name,
                       "graph %s: input %d (%s): its %s is %lld here, expected "
                       "%lld",
-                      graph->name, (int)index, name ? name : "unnamed", what,
+                      graph->name, (int)index, name_of(graph, index), what,
                       (long long)found, (long long)wanted);
 }
 
 static og_status device_wrong(const opgraft_graph *graph, int32_t index,
                               og_device found, og_device wanted,
                               opgraft_error *error) {
-  const char *name = og_device_name(found.type);
+  char here[OG_DEVICE_TEXT];
   return og_error_set(error, OG_DEVICE, NULL, graph->inputs[index].name,
-                      "graph %s: input %d is on %s:%d, expected %s:%d",
-                      graph->name, (int)index, name ? name : "device",
-                      (int)found.id, og_device_name(wanted.type),
-                      (int)wanted.id);
+                      "graph %s: input %d (%s) is on %s:%d, expected %s:%d",
+                      graph->name, (int)index, name_of(graph, index),
+                      og_device_text(found.type, here), (int)found.id,
+                      og_device_name(wanted.type), (int)wanted.id);
+}
+
+static og_status dtype_wrong(const opgraft_graph *graph, int32_t index,
+                             og_dtype found, og_dtype wanted,
+                             opgraft_error *error) {
+  return og_error_set(error, OG_DTYPE, NULL, graph->inputs[index].name,
+                      "graph %s: input %d (%s) is %s, expected %s", graph->name,
+                      (int)index, name_of(graph, index), og_dtype_name(found),
+                      og_dtype_name(wanted));
 }
 
 og_status og_inputs_check(const opgraft_graph *graph,
@@ -43,18 +56,16 @@ og_status og_inputs_check(const opgraft_graph *graph,
     const opgraft_value id = graph->inputs[i].value;
     if ((id < 0) != (in[i] == NULL) || (id < 0 && ints == NULL))
       return og_error_set(error, OG_INVALID, NULL, graph->inputs[i].name,
-                          "graph %s: input %d is %s, expected %s", graph->name,
-                          (int)i, in[i] ? "a tensor" : "none or an integer",
+                          "graph %s: input %d (%s) is %s, expected %s",
+                          graph->name, (int)i, name_of(graph, i),
+                          in[i] ? "a tensor" : "none or an integer",
                           id < 0 ? "an integer" : "a tensor");
     if (id < 0) continue;
     const og_value *value = &graph->values[id];
     if (OG_UNLIKELY(!og_device_equal(in[i]->device, value->device)))
       return device_wrong(graph, i, in[i]->device, value->device, error);
     if (OG_UNLIKELY(!og_dtype_equal(in[i]->dtype, value->dtype)))
-      return og_error_set(error, OG_DTYPE, NULL, graph->inputs[i].name,
-                          "graph %s: input %d is %s, expected %s", graph->name,
-                          (int)i, og_dtype_name(in[i]->dtype),
-                          og_dtype_name(value->dtype));
+      return dtype_wrong(graph, i, in[i]->dtype, value->dtype, error);
     if (OG_UNLIKELY(in[i]->ndim != value->ndim))
       return og_input_wrong(graph, i, OG_SHAPE, "rank", in[i]->ndim,
                             value->ndim, error);
@@ -187,8 +198,9 @@ og_status og_symbols_bind_named(const opgraft_graph *graph,
   for (int32_t s = 0; s < sizes->symbol_count && status == OG_OK; ++s)
     if (!is_bound[s])
       status = og_error_set(error, OG_INVALID, NULL, sizes->symbols[s],
-                            "graph %s: no value is given for the size %s",
-                            graph->name, sizes->symbols[s]);
+                            "graph %s: no value is given for the size %s; "
+                            "expected one, as in %s=8",
+                            graph->name, sizes->symbols[s], sizes->symbols[s]);
   og_free(is_bound);
   return status;
 }

@@ -46,7 +46,7 @@ def test_inputs_by_name_and_in_fortran_order(mlp: Program) -> None:
     out = mlp.ok("run", "m.og", "--in", "n=2", "--in", "b=b.npy", "--in", "t.npy",
                  "--out", "z.npy")
     assert np.array_equal(np.load(mlp.folder / "z.npy"), (x + 1) * 2)
-    assert "output 1: f32[2], least 12, mean 21, most 30" in out
+    assert "output 1 (s): f32[2], least 12, mean 21, most 30" in out
     assert "output 2: i64[] = 4" in out and "1 nan" in out and "output 4: none" in out
 
 
@@ -240,7 +240,7 @@ graph g(%x: f32[s0, 3], size n = s0) {
                          "-o", "m.npy", "-o", "n.npy", *how)
         for name, numbers in wanted.items():
             assert np.array_equal(np.load(program.folder / f"{name}.npy"), numbers), (how, name)
-        assert "output 3: none" in out and "output 4: f32[2, 3], least 1" in out
+        assert "output 3: none" in out and "output 4 (w): f32[2, 3], least 1" in out
     err = program.fails(2, "run", "m.og", "--in", "x.npy", "--in", "2", "--plain", "--repeat", "2")
     assert "--plain and --repeat exclude each other" in err
     err = program.fails(2, "run", "m.og", "--in", "x.npy", "--in", "3", "--plain")
@@ -339,7 +339,7 @@ def test_inspect_says_the_same_kernels_without_a_run(program: Program) -> None:
     said = program.ok("inspect", "m.og", "--why", "s0=300")
     assert said.startswith("# graph product, s0 = 300\n") and said in ran
     for words, text in [
-        (("--why",), "no value is given for the size s0"),
+        (("--why",), "no value is given for the size s0; expected one, as in s0=8"),
         (("--why", "s0"), "found 's0', expected a size"),
         (("--why", "s0=-1"), "found 's0=-1', expected a size"),
         (("--why", "s0=1x"), "found 's0=1x', expected a size"),

@@ -60,7 +60,12 @@ static bool built(setup *s) {
                                .line = 4};
   return opgraft_graph_add_node(s->graph, &node, &y, &s->error) == OG_OK &&
          opgraft_graph_add_output(s->graph, y, &s->error) == OG_OK &&
-         opgraft_graph_add_size_output(s->graph, size, &s->error) == OG_OK;
+         opgraft_graph_add_size_output(s->graph, size, &s->error) == OG_OK &&
+         opgraft_graph_name_output(s->graph, 0, "two words", &s->error) ==
+             OG_OK &&  // text cannot hold it
+         opgraft_graph_name_output(s->graph, 0, "sum", &s->error) == OG_OK &&
+         opgraft_graph_name_output(s->graph, 0, "other", &s->error) == OG_OK &&
+         opgraft_graph_name_output(s->graph, 1, "size", &s->error) == OG_OK;
 }
 
 static bool finished(setup *s) {
@@ -83,6 +88,8 @@ static void look(const opgraft_graph *graph) {
   CHECK(opgraft_graph_input(graph, 2, &info, &error) == OG_INVALID);
   CHECK_STR(error.text, "graph built has 2 inputs; there is no input 2");
   CHECK(strcmp(opgraft_graph_input_name(graph, 0), "x") == 0);
+  CHECK(strcmp(opgraft_graph_output_name(graph, 0), "sum") == 0);
+  CHECK(opgraft_graph_output_name(graph, 1) == NULL);
   CHECK_EQ(opgraft_graph_print_input(graph, 0, text, sizeof text), 10);
   CHECK(strcmp(text, "%x: f32[3]") == 0);
   opgraft_graph_written(graph, is_written);

@@ -208,6 +208,25 @@ static int output_add(walk *w, PyObject *object) {
                                          w->builder, number, &w->error));
 }
 
+// What freeze.py has found out of the model's results, where it has.
+static int outputs_name(walk *w, PyObject *meta, Py_ssize_t count) {
+  PyObject *names = PyDict_GetItemString(meta, "opgraft_names");
+  if (names == NULL) return 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject *name = PySequence_GetItem(names, i);
+    const char *text =
+        name != NULL ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    const int status =
+        text == NULL
+            ? -1
+            : walk_engine(w, opgraft_graph_name_output(
+                                 w->out->graph, (int32_t)i, text, &w->error));
+    Py_XDECREF(name);
+    if (status != 0) return -1;
+  }
+  return 0;
+}
+
 static int outputs_add(walk *w, const fx_node *n) {
   PyObject *list = PyTuple_GetItem(n->args, 0);
   const bool is_tuple = PyTuple_Check(list);
@@ -218,7 +237,7 @@ static int outputs_add(walk *w, const fx_node *n) {
     if (output_add(w, is_tuple ? PyTuple_GetItem(list, i)
                                : PyList_GetItem(list, i)) != 0)
       return -1;
-  return 0;
+  return outputs_name(w, n->meta, count);
 }
 
 static void fx_node_drop(fx_node *n) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that dynamic_shapes gives to sizes: Dim("batch") is `batch` in the
-graph, not the symbol that torch.export made of it.
+"""Names that a model's author gave, for the graph: Dim("batch") is `batch`
+there, not the symbol that torch.export made of it, and {"logits": y} is
+`logits`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,23 @@ def names(function: Callable[..., Any], program: ExportedProgram,
     return {symbol: sympy.Symbol(name, integer=True)
             for symbol, name in found.items()
             if list(found.values()).count(name) == 1}
+
+
+def results(program: ExportedProgram, taken: set[str]) -> list[str]:
+    """Of each result by its keys, as `past_0` of {"past": [k, v]}; "" where
+    there is no key."""
+    spec = program.call_spec.out_spec
+    paths = [path for path, _ in pytree.tree_flatten_with_path(
+        pytree.tree_unflatten(list(range(spec.num_leaves)), spec))[0]]
+    found = []
+    for path in paths:
+        parts = [str(getattr(key, field)) for key in path
+                 for field in ("key", "name", "idx") if hasattr(key, field)]
+        name = re.sub(r"\W", "_", "_".join(parts), flags=re.ASCII)
+        name = f"{name}_result" if name in taken else name
+        fits = _NAME.fullmatch(name) and not _TAKEN.fullmatch(name)
+        found.append(name if fits and name not in found else "")
+    return found
 
 
 def _pairs(said: Any, value: Any) -> Iterator[tuple[sympy.Symbol, str]]:

@@ -55,6 +55,19 @@ def _apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return pytree.tree_map(own, (args, kwargs))
 
 
+def _explain(error: Exception) -> None:
+    """What torch.export's error does not say of what was wished here."""
+    notes = ["opgraft: freeze and export need the whole model as one graph; "
+             "torch.compile(model, backend=\"opgraft\") also runs one that "
+             "splits, and `opgraft doctor SCRIPT.py` says what splits it"]
+    if "a constant (1)" in str(error):
+        notes.append("opgraft: a size of 1 in an example input is a constant "
+                     "for torch.export; give 2 or more in each dim that varies")
+    if sys.version_info >= (3, 11):
+        for note in notes:
+            error.add_note(note)
+
+
 def _shared(module: torch.nn.Module, args: Any, kwargs: Any) -> str | None:
     """What of a call is a DTensor, which torch.export does not take."""
     if "torch.distributed.tensor" not in sys.modules:
@@ -90,8 +103,12 @@ class _Program:
         with torch.no_grad(), warnings.catch_warnings():
             # torch's own copy of a tree's description.
             warnings.filterwarnings("ignore", message=".*treespec")
-            program = torch.export.export(
-                module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+            try:
+                program = torch.export.export(module, args, kwargs, strict=False,
+                                              dynamic_shapes=dynamic_shapes)
+            except Exception as error:
+                _explain(error)
+                raise
             self.program = program.run_decompositions(
                 targets.decompositions(is_export=True))
         self.gm = self.program.graph_module
@@ -142,9 +159,13 @@ class _Program:
         graph = self.gm.graph
         output = next(n for n in reversed(graph.nodes) if n.op == "output")
         kept: list[Any] = []
+        names: list[str] = []
         self.outputs: list[Any] = []  # a position among `kept`, or a constant
+        said = iter(dims.results(
+            self.program, {*self.mutated, *self.named.values()}))
         for spec, value in zip(self.program.graph_signature.output_specs,
                                output.args[0]):
+            name = next(said) if spec.kind is OutputKind.USER_OUTPUT else ""
             if spec.kind in (OutputKind.BUFFER_MUTATION,
                              OutputKind.PARAMETER_MUTATION,
                              OutputKind.USER_INPUT_MUTATION):
@@ -162,9 +183,11 @@ class _Program:
             elif isinstance(value, torch.fx.Node):
                 self.outputs.append((len(kept),))
                 kept.append(value)
+                names.append(name)
             else:
                 self.outputs.append(value)
         output.args = (tuple(kept),)
+        output.meta["opgraft_names"] = names  # walk.c gives them to the graph
 
     def tools(self) -> tuple[Any, ...]:
         for node in self.gm.graph.nodes:

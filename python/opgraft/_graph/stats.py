@@ -453,8 +453,8 @@ def _graphs_of(f: Any, asker: str) -> tuple[list[Graph], bool]:
     owner = _owner_of(f)
     if owner is None:
         raise TypeError(
-            f"opgraft.{asker}: {f!r} is not what torch.compile, opgraft.freeze "
-            "or opgraft.load_graph returned")
+            f"opgraft.{asker}: {type(f).__name__} is not compiled; expected "
+            "what torch.compile, opgraft.freeze or opgraft.load_graph returned")
     own = [r for r in list(_regions) if r.owner and r.owner() is owner]
     found = own or _shared_regions(f)
     return [g for r in found for g in r.graphs], not own and bool(found)

@@ -69,6 +69,45 @@ def test_packed_or_not_the_bits_are_the_same(tmp_path: Path) -> None:
     assert told(packed)["packed_bytes"] == 0 < told(packed)["mapped_bytes"]
 
 
+class Keyed(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
+        return {"logits": x + y, "past": [x * 2, (y - 1, None)], "y": x - y,
+                "given": x, "s0": y * 3, "two words": x / 2}
+
+
+def test_results_have_the_names_of_their_keys(tmp_path: Path) -> None:
+    x = torch.randn(3, 4)
+    opgraft.export(Keyed(), (x, x.exp()), tmp_path / "m.og")
+    returned = re.search(r"return (.*)", _inspected(tmp_path / "m.og"))
+    assert returned is not None
+    assert re.fullmatch(r"%logits, %past_0, %past_1_0, %y_result, %x, %\d+, "
+                        "%two_words", returned[1])
+    opgraft.export(lambda x: (x + 1, x * 2), (x,), tmp_path / "plain.og")
+    assert re.search(r"return %\d+, %\d+\n", _inspected(tmp_path / "plain.og"))
+
+
+def test_what_export_refuses_says_what_else_there_is() -> None:
+    def branch(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum().item() > 0 else x
+
+    with pytest.raises(Exception, match="data-dependent") as caught:
+        opgraft.freeze(branch, (torch.randn(3),))
+    if sys.version_info >= (3, 11):
+        assert "opgraft doctor" in caught.value.__notes__[0]
+    with pytest.raises(Exception, match="constant") as caught:
+        opgraft.freeze(lambda x: x + 1, (torch.randn(1, 3),), dynamic_shapes=(
+            {0: torch.export.Dim("batch")},))
+    if sys.version_info >= (3, 11):
+        assert "give 2 or more" in caught.value.__notes__[1]
+
+
+def _inspected(path: Path) -> str:
+    program = os.environ.get("OPGRAFT_PROGRAM") or str(
+        Path(sys.executable).with_name("opgraft"))
+    return subprocess.run([program, "inspect", path], check=True, text=True,
+                          capture_output=True).stdout
+
+
 def test_export_packs_as_the_program_does(tmp_path: Path) -> None:
     program = os.environ.get("OPGRAFT_PROGRAM") or str(
         Path(sys.executable).with_name("opgraft"))

@@ -42,7 +42,7 @@ def test_stats_after_module_compile() -> None:
     found = opgraft.stats(model)
     assert len(found.graphs) == 1 and found.replays == 2
     assert not found.is_shared
-    with pytest.raises(TypeError, match="is not what torch.compile, opgraft"):
+    with pytest.raises(TypeError, match="is not compiled; expected what torch"):
         opgraft.stats(Model())
 
 
