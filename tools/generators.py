@@ -29,7 +29,7 @@ import run_tests
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RUN_S = 120  # of one process
-PYTEST = f"{sys.executable} -m pytest -qs --timeout 0 --tb short -m "
+PYTEST = f"{sys.executable} -m pytest -qs --timeout 0 --show-capture no -m "
 DRAWN = PYTEST + "full --seconds {seconds} --seed {seed} tests/"
 WHOLE = PYTEST + "'full or not full' tests/"
 GRAPHS = "{build}/tests/tools/graph_random --count=100000 --seed={seed} "

@@ -77,8 +77,10 @@ static bool float_holds(og_dtype dtype, double number) {
   return !isfinite(number) || fabs(number) <= most;
 }
 
-// A float in a tensor of integers, of which the fraction is dropped.
+// A float in a tensor of integers, of which the fraction is dropped. The host
+// knows whether a negative one may be in an unsigned tensor.
 static bool int_holds_float(og_dtype dtype, double number) {
+  if (dtype.code == OG_CODE_UINT && number < 0) return false;
   const int bits = dtype.code == OG_CODE_BOOL  ? 64
                    : dtype.code == OG_CODE_INT ? dtype.bits - 1
                                                : dtype.bits;

@@ -416,6 +416,9 @@ def decompositions(*, is_export: bool = False
         (aten.native_layer_norm.default, 1))} | {
             aten.binary_cross_entropy.default: _loss_of_each,
             aten.bmm.default: _product_with_one,
+            aten.pow.Tensor_Scalar: _power_of_bools,
+            aten._foreach_pow.Scalar: _powers_of_bools,
+            aten._foreach_pow.ScalarList: _powers_of_bools,
             aten._native_multi_head_attention.default:
                 transformer.multi_head_attention,
             aten._transformer_encoder_layer_fwd.default:
@@ -449,6 +452,23 @@ def _product_with_one(a: Any, b: Any) -> Any:
     batch, rows, inner = a.shape
     y = torch.mm(a.reshape(batch * rows, inner), b[0])
     return y.view(batch, rows, b.shape[2])
+
+
+def _power_of_bools(x: Any, exponent: Any) -> Any:
+    """Bools to the power of a bool are bools, of which torch's shape function
+    makes integers."""
+    if x.dtype is not torch.bool or not isinstance(exponent, bool):
+        return NotImplemented
+    return x.clone() if exponent else torch.ones_like(x)
+
+
+def _powers_of_bools(tensors: Any, exponents: Any) -> Any:
+    each = (exponents if isinstance(exponents, (list, tuple))
+            else [exponents] * len(tensors))
+    if not any(isinstance(e, bool) for e in each):
+        return NotImplemented
+    return [torch.ops.aten.pow.Tensor_Scalar(x, e)
+            for x, e in zip(tensors, each)]
 
 
 def _threshold_mixed(grad: Any, x: Any, threshold: Any) -> Any:

@@ -456,6 +456,16 @@ def test_a_symbol_that_does_not_fit(
             run()
 
 
+@pytest.mark.parametrize("value", [False, True])
+def test_bools_to_the_power_of_a_bool(value: bool) -> None:
+    """Are bools, of which torch's shape function makes integers."""
+    calls = [Call(row, 1, value, torch.bool, 8, 0) for row in (
+        "pow.Tensor_Scalar", "_foreach_pow.Scalar", "_foreach_pow.ScalarList")]
+    found = Round(calls, "reduce-overhead", collections.Counter(), []).run()
+    assert found.faults == []
+    assert found.counts == {"eager's bits": len(calls)}
+
+
 # --- Tables and functions beside the rows -------------------------------------
 
 
