@@ -137,7 +137,7 @@ max_pool2d_with_indices F[None,:6,None],[2,1],[2,1] -> -3 -0 3 | 1 3 5
 avg_pool2d F[None,1:6,None],[2,1],[2,1],[1,0] -> -1.5 -0.25 1.75
 softplus_backward G,F,1,0.5 -> 0 0.04743 0.3775 0.5 0.6225 1 nan
 fake_quantize_per_tensor_affine_cachemask F[1:-2],1,0,-1,2 -> -1 0 0 0 | 0 1 1 1
-gelu F -> nan -0.00405 -0.1543 -0 0.3457 2.996 nan
+gelu F+0 -> nan -0.00405 -0.1543 0 0.3457 2.996 nan
 gelu_backward G,F -> nan -0.01195 0.1325 0.5 0.8675 1.012 nan
 silu_backward G,F -> nan -0.0881 0.26 0.5 0.74 1.088 nan
 clamp.default#wraps B,-1 -> 255 255 255 255 255
