@@ -223,7 +223,7 @@ TEST(inputs_are_on_the_graphs_device) {
   const og_status status =
       opgraft_executable_begin(m.executable, in, NULL, 1, &call, &m.error);
   CHECK_EQ(status, OG_DEVICE);
-  CHECK_STR(m.error.text, "graph f: input 0 is on cuda:1, expected cpu:0");
+  CHECK_STR(m.error.text, "graph f: input 0 (x) is on cuda:1, expected cpu:0");
   tensor.device = (og_device){OG_CPU, 3};  // the CPU is one device
   REQUIRE(opgraft_executable_begin(m.executable, in, NULL, 1, &call,
                                    &m.error) == OG_OK);

@@ -114,7 +114,7 @@ TEST(wrong_inputs_are_errors) {
   b.dtype.bits = 64;
   CHECK_EQ(opgraft_executable_begin(m.executable, in, NULL, 2, &call, &m.error),
            OG_DTYPE);
-  CHECK_STR(m.error.text, "graph chain: input 1 is f64, expected f32");
+  CHECK_STR(m.error.text, "graph chain: input 1 (w) is f64, expected f32");
   REQUIRE(chain_run(&m, x, 4, w, y) == OG_OK);
 done:
   machine_free(&m);
