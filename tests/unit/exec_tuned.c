@@ -186,7 +186,9 @@ TEST(a_signal_ends_the_wait) {
   timer_t timer;
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL,
                            .sigev_signo = SIGUSR1};
-  const struct itimerspec soon = {.it_value = {.tv_nsec = 15000000}};
+  const struct timespec moment = {.tv_nsec = 5000000};
+  // Again and again: the first may come before there is a wait.
+  const struct itimerspec soon = {.it_interval = moment, .it_value = moment};
   REQUIRE(sigaction(SIGUSR1, &action, &before) == 0);
   REQUIRE(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
   REQUIRE(timer_settime(timer, 0, &soon, NULL) == 0);

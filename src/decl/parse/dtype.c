@@ -35,11 +35,12 @@ bool og_take_type_set(og_parser *parser, og_type_set *out) {
 }
 
 og_status og_read_type_wanted(const og_reader *reader, const char *or_else) {
-  return og_read_wanted(reader,
-                        "a type (f16, bf16, f32, f64, i8 to i64, u8 to u64, "
-                        "bool, c64, c128, or floating, integral, complex, "
-                        "any)%s",
-                        or_else);
+  return og_read_wanted(
+      reader,
+      "a type (f16, bf16, f32, f64, i8 to i64, u8 to u64, "
+      "bool, c64, c128, f8e4m3, f8e5m2, or floating, integral, "
+      "complex, any)%s",
+      or_else);
 }
 
 // f32|bf16|...; the first is there already.
