@@ -64,5 +64,5 @@ def test_what_is_refused(float8: Any) -> None:
 
 
 def test_check(float8: Any) -> None:
-    report = opgraft.check(float8, calls=10, torch=False)
+    report = opgraft.check(float8, calls=10)
     assert report, report
