@@ -33,8 +33,8 @@ from ._load.module import Module, load
 
 SIZES = (3, 1, 8)
 STOPPED = 130  # exit status
-OPCHECK = ("test_schema", "test_autograd_registration", "test_faketensor",
-           "test_aot_dispatch_dynamic")
+OPCHECK: tuple[str, ...] = ("test_schema", "test_autograd_registration",
+                           "test_faketensor", "test_aot_dispatch_dynamic")
 # A kernel may refuse a call for its values; so often it is drawn again, each
 # time from a seed that lies so far from the one before.
 DRAWS, REDRAWN = 8, 1000
