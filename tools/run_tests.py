@@ -58,7 +58,7 @@ LONGEST_FIRST = ("unit check_findings", "unit check_findings_more",
                  "tests/packaging", "tests/python/doctor", "tests/docs",
                  "tests/cli", "tests/python", "tests/python/distributed",
                  "bench/ops.py", "bench/graphs.py")
-FILES_MAX = 16
+FILES_MAX = 8
 FUZZ_PATIENCE = 6  # its seconds are the processor's: a busy machine takes longer
 PROBLEM_LINES = 30  # of a failed program's output, told at the end
 SLOWEST_TOLD = 40
