@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types of elements.
+// The types of elements: constants, which any thread may read.
 
 #ifndef OPGRAFT_DTYPE_H
 #define OPGRAFT_DTYPE_H

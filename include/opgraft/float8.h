@@ -22,6 +22,7 @@ typedef struct og_e5m2 {
   uint8_t bits;
 } og_e5m2;
 
+// Exact; a NaN stays one.
 static inline float og_e4m3_to_float(og_e4m3 value) {
   og_float_bits bits;
   og_half half;
@@ -34,6 +35,7 @@ static inline float og_e4m3_to_float(og_e4m3 value) {
   return og_half_to_float(half) * 256.0f;
 }
 
+// Exact; infinities and NaN stay what they are.
 static inline float og_e5m2_to_float(og_e5m2 value) {
   og_half half;
   half.bits = (uint16_t)(value.bits << 8);

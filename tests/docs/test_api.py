@@ -32,8 +32,8 @@ UNDERSTOOD = {
     "og_numel", "og_is", "og_range_task", "og_parallel_for",
     "opgraft_frame_init",
 }
-# Called by og_parallel_for alone, whose body is in the header.
-INNER = {"og_range_task"}
+# Called by others alone, whose bodies are in their headers.
+INNER = {"og_range_task", "og_float8_size_"}
 # Returned by public functions: who uses them need not name them.
 RETURNED = {"Adoption", "Plan", "Profile", "Report"}
 # Modules that need a package which the main environment lacks.
