@@ -4,11 +4,12 @@
 
 A landing skips a stage whose files have the hash of a recorded green run on
 this kind of machine (docs/results/nightly.json). One skipped stage runs all the
-same, in rotation, and so does each that did not run in ten landings.
+same, in rotation, and so does each that did not run in ten landings. On a slow
+machine what would begin too late to end in time is left out, and said so.
 
     tools/stages.py                 what .ci/run calls
     tools/stages.py --plan          says what would run, and why
-    tools/stages.py --all           skips nothing
+    tools/stages.py --all           skips nothing, and leaves nothing out
     tools/stages.py --nightly       the long forms, one at a time, recorded one
                                     by one: an interrupted run goes on
     tools/stages.py --record FILE   takes over what a run wrote, build/stages.json
@@ -21,6 +22,7 @@ import configparser
 import functools
 import hashlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -33,6 +35,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable
 
 import results
+import run_tests
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TABLE = ROOT / ".ci" / "stages.def"
@@ -42,6 +45,7 @@ COUNTS = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
 PYTHON_TESTS = (".venv/bin/python tools/run_tests.py --build build --full {} "
                 "--folder {} python")
 STAGE_TIMEOUT_S = 3600
+BUDGET_S = 76 * 60  # of a landing, whose limit is 90 minutes
 LANDINGS_MAX = 10  # without a run of a stage
 CORES = 2
 TAIL_LINES = 45  # of a failed stage, told again at the end
@@ -62,6 +66,7 @@ class Stage:
     reads: list[str]    # files and folders
     needs: list[str]    # targets of the Makefile, made before
     cores: int
+    is_late: bool
 
     @functools.cached_property
     def hash(self) -> str:
@@ -83,6 +88,7 @@ class Outcome:
     failed: int = 0
     seconds: float = 0
     tail: str = ""
+    is_whole: bool = True
 
 
 def words_of(text: str, sets: dict[str, str]) -> list[str]:
@@ -99,6 +105,14 @@ def words_of(text: str, sets: dict[str, str]) -> list[str]:
     return sorted(set(found))
 
 
+def late_last(stages: list[Stage]) -> list[Stage]:
+    """Those in another order for each tree: what is left out is not always the
+    same."""
+    late = [s for s in stages if s.is_late]
+    turn = int(stages[0].hash[:7], 16) % max(len(late), 1)
+    return [s for s in stages if not s.is_late] + late[turn:] + late[:turn]
+
+
 def read_table() -> tuple[list[Stage], dict[str, str]]:
     """The stages in order; what a file that is read implies (`[implies]`)."""
     parser = configparser.ConfigParser(delimiters=("=",),
@@ -112,7 +126,7 @@ def read_table() -> tuple[list[Stage], dict[str, str]]:
             continue
         row = parser[name]
         unknown = set(row) - {"run", "nightly", "tests", "reads", "needs",
-                              "cores"}
+                              "cores", "late"}
         if unknown:
             raise SystemExit(f"{TABLE.name}: [{name}] has {sorted(unknown)}")
         folders = row.get("tests", "").split()
@@ -125,8 +139,9 @@ def read_table() -> tuple[list[Stage], dict[str, str]]:
                                 row["reads"], *(f"{f}/*" for f in folders)]),
                                 sets),
                             row.get("needs", "").split(),
-                            int(row.get("cores", str(CORES)))))
-    return stages, {file: " ".join(words_of(text, sets))
+                            int(row.get("cores", str(CORES))),
+                            row.getboolean("late", False)))
+    return late_last(stages), {file: " ".join(words_of(text, sets))
                     for file, text in parser["implies"].items()}
 
 
@@ -180,7 +195,7 @@ def merge(records: dict[str, Any], found: dict[str, Any]) -> None:
     """A run's green stages become records; the run is one more landing."""
     records["landing"] += 1
     for name, row in found["stages"].items():
-        if row["failed"] == 0 and row["passed"] > 0:
+        if row["failed"] == 0 and row["passed"] > 0 and row["is_whole"]:
             records["stages"][name] = {**row, "landing": records["landing"]}
         else:
             records["stages"].pop(name, None)
@@ -271,16 +286,18 @@ def outcome_of(status: int, text: str, seconds: float) -> Outcome:
     if status != 0 and failed == 0:
         failed = 1
     return Outcome(passed=passed, failed=failed, seconds=seconds,
+                   is_whole=run_tests.LEFT not in text,
                    tail="\n".join(text.splitlines()[-TAIL_LINES:]))
 
 
 class Run:
     def __init__(self, stages: list[Stage], implies: dict[str, str],
-                 nightly: bool, reads: bool) -> None:
+                 nightly: bool, reads: bool, until_s: float) -> None:
         self.stages = stages
         self.implies = implies
         self.nightly = nightly
         self.checks_reads = reads
+        self.until_s = until_s  # of time.time(): no test of Python begins later
         self.lock = threading.Condition()
         self.free = CORES
         self.running: list[Stage] = []
@@ -309,7 +326,8 @@ class Run:
         print(f"##### {stage.name} begins: {command}", flush=True)
         log = FOUND.parent / f"stage-{stage.name}.log"
         env = {**os.environ, "OPGRAFT_TREE_SEED": str(int(stage.hash[:7], 16)),
-               "OPGRAFT_TIMING": "1" if self.nightly else ""}
+               "OPGRAFT_TIMING": "1" if self.nightly else "",
+               "OPGRAFT_UNTIL": str(self.until_s)}
         begin = time.monotonic()
         status = run_command(command, log, env)
         text = log.read_text(errors="replace")
@@ -386,6 +404,7 @@ class Run:
                          "commit": commit.stdout.strip(),
                          "passed": self.outcomes[s.name].passed,
                          "failed": self.outcomes[s.name].failed,
+                         "is_whole": self.outcomes[s.name].is_whole,
                          "seconds": round(self.outcomes[s.name].seconds)}
                 for s in stages if s.name in self.outcomes}
 
@@ -400,7 +419,8 @@ class Run:
                 print(f"{stage.name:<22}{'':>24}  skipped: green at this hash")
             else:
                 print(f"{stage.name:<22}{found.seconds:>8.0f}{found.passed:>8}"
-                      f"{found.failed:>8}  {why[stage.name]}")
+                      f"{found.failed:>8}  {why[stage.name]}"
+                      + ", in part" * (not found.is_whole))
 
 
 def plan(stages: list[Stage], why: dict[str, str]) -> None:
@@ -438,7 +458,9 @@ def main() -> int:
     if args.plan:
         plan(stages, why)
         return 0
-    run = Run(stages, implies, args.nightly, args.reads)
+    is_whole = args.all or args.stages or args.nightly
+    run = Run(stages, implies, args.nightly, args.reads,
+              math.inf if is_whole else time.time() + BUDGET_S)
     run.all(why)
     FOUND.write_text(json.dumps({"stages": run.rows(stages)}, indent=1) + "\n")
     for name, found in run.outcomes.items():

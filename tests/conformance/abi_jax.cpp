@@ -98,6 +98,10 @@ static constexpr int theirs(int code, int bits) {
       return XLA_FFI_DataType_C128;
     case OG_CODE_BFLOAT * 1000 + 16:
       return XLA_FFI_DataType_BF16;
+    case OG_CODE_F8E4M3 * 1000 + 8:
+      return XLA_FFI_DataType_F8E4M3FN;
+    case OG_CODE_F8E5M2 * 1000 + 8:
+      return XLA_FFI_DataType_F8E5M2;
     default:
       return -1;
   }

@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import results  # noqa: E402
+import run_tests  # noqa: E402
 import stages  # noqa: E402
 
 DEF = """\
@@ -187,3 +188,35 @@ def test_what_a_change_cannot_break_is_left_out(
     rows, _ = stages.read_table()
     assert left_out <= {row.name for row in rows}
     assert not {row.name for row in rows if row.covers(file)} & left_out
+
+
+def test_a_slow_machine_leaves_out_what_is_late(
+        tree: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    """Not with --all; and what was left out is not recorded."""
+    command = (f"{sys.executable} {ROOT}/tools/run_tests.py --build build "
+               "--folder tests/typing python; cat d1.c > log")
+    stages.TABLE.write_text(DEF.replace("echo nothing is counted",
+                                        f"{command}\nlate = yes"))
+    monkeypatch.setattr(stages, "BUDGET_S", -1)
+    assert run(monkeypatch) == 0
+    out = capsys.readouterr().out
+    assert f"tests/typing: {run_tests.LEFT}\n" in out and ", in part\n" in out
+    run(monkeypatch, "--record", stages.FOUND)
+    assert why(tree)["three"] == "no green is recorded"
+    stages.TABLE.write_text(DEF.replace(
+        "echo nothing is counted", "test $OPGRAFT_UNTIL = inf && echo whole"))
+    assert run(monkeypatch, "--all") == 0
+    assert ", in part\n" not in capsys.readouterr().out
+
+
+def test_the_late_ones_take_turns(tree: pathlib.Path) -> None:
+    last = set()
+    for text in "abcdefgh":
+        stages.TABLE.write_text(DEF.replace("reads = d", "late = yes\nreads = d")
+                                .replace("cores = 1", "late = yes"))
+        (tree / "a.c").write_text(text)
+        rows, _ = stages.read_table()
+        assert rows[0].name == "one"
+        last.add(rows[-1].name)
+    assert last == {"two", "three"}
