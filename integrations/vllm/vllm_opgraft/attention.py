@@ -133,10 +133,6 @@ class Impl(AttentionImpl[Any]):
         writes output[T, H, D]."""
         if self.step is None:  # memory is being measured: there is no cache
             return output
-        if self.float8 is not None:
-            kv_cache = kv_cache.view(self.float8)
-        # Two views [page, token, head, size] of head-major pages.
-        k_cache, v_cache = kv_cache.transpose(1, 2).split(self.head_size, -1)
         write, read = ops.reshape_and_cache, ops.batch_prefill_paged
         scales: tuple[torch.Tensor, ...] = ()
         if self.float8 is not None:
@@ -144,6 +140,9 @@ class Impl(AttentionImpl[Any]):
             read = ops.batch_prefill_paged_scaled
             # One of the layer, or one for each KV head.
             scales = layer._k_scale.reshape(-1), layer._v_scale.reshape(-1)
+            kv_cache = kv_cache.view(self.float8)
+        # Two views [page, token, head, size] of head-major pages.
+        k_cache, v_cache = kv_cache.transpose(1, 2).split(self.head_size, -1)
         if key is not None and self.kv_sharing_target_layer_name is None:
             write(key, value, k_cache, v_cache, self.slots[:key.shape[0]],
                   *scales)

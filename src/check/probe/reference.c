@@ -157,8 +157,7 @@ static void compare_results(og_trial *trial, const opgraft_op *other,
 
 // What a type cannot hold is not the kernel's fault. Integers stay as they are.
 static void array_round(og_array *a, og_dtype type) {
-  for (int64_t j = 0;
-       (og_is_floating(type) || og_is_float8(type)) && j < a->count; ++j) {
+  for (int64_t j = 0; og_is_real(type) && j < a->count; ++j) {
     double *value = (double *)(void *)a->data + j;
     double held = 0;
     og_value_set(type, &held, 0, *value);

@@ -23,8 +23,7 @@ static int64_t int_get(og_dtype type, const void *at) {
 }
 
 double og_value_get(og_dtype type, const void *at, int32_t part) {
-  if (og_is_floating(type) || og_is_float8(type))
-    return og_float_load(type, at);
+  if (og_is_real(type)) return og_float_load(type, at);
   if (og_is_complex(type))
     return og_float_load(part_type(type),
                          (const char *)at + part * (type.bits / 16));
@@ -32,7 +31,7 @@ double og_value_get(og_dtype type, const void *at, int32_t part) {
 }
 
 void og_value_set(og_dtype type, void *at, int32_t part, double value) {
-  if (og_is_floating(type) || og_is_float8(type)) {
+  if (og_is_real(type)) {
     og_float_store(type, at, value);
     return;
   }

@@ -17,9 +17,13 @@ static inline bool og_is_complex(og_dtype t) {
 static inline bool og_is_float8(og_dtype t) {
   return t.code == OG_CODE_F8E4M3 || t.code == OG_CODE_F8E5M2;
 }
+// What og_float_load loads.
+static inline bool og_is_real(og_dtype t) {
+  return og_is_floating(t) || og_is_float8(t);
+}
 // Neither integers nor bool.
 static inline bool og_has_fractions(og_dtype t) {
-  return og_is_floating(t) || og_is_complex(t) || og_is_float8(t);
+  return og_is_real(t) || og_is_complex(t);
 }
 static inline bool og_is_integral(og_dtype t) {
   return t.code == OG_CODE_INT || t.code == OG_CODE_UINT;
