@@ -395,13 +395,14 @@ def decompositions(*, is_export: bool = False
     )
 
     rows = set(_C.graph_rows())
+    whole = _whole()
     table = (dict(core_aten_decompositions().items()) if is_export
              else _core_aten_decompositions_post_autograd())
     kept = {
         op: function for op, function in table.items()
         if isinstance(op, OpOverload)
         and str(op).removeprefix("aten.") not in rows
-        and op not in _whole()
+        and op not in whole
     }
     aten = torch.ops.aten
     for op, is_refused in _refused().items():
