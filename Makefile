@@ -59,7 +59,7 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
 .PHONY: setup rivals demo test test-full test-hosts hosts-matrix \
   hosts-environments test-versions test-peers test-openxla docs vllm wheel release \
   test-isa sanitize sanitize-python nightly valgrind fuzz bench sweep gpu \
-  results style format build build-asan build-fuzz build-tsan clean
+  results style format build build-asan build-tsan clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
 MAKEFLAGS += --no-builtin-rules
@@ -168,17 +168,11 @@ test-isa: build
 THREAD_UNITS := $(patsubst tests/unit/%.c,unit_%,\
   $(shell grep -l '<pthread.h>' tests/unit/*.c))
 
-# One tree with ASan and UBSan for the C tests and the Python tests.
+# One tree with ASan and UBSan for the C tests, the fuzzers and the Python tests.
 build-asan: setup
 	$(CONFIGURE) -B build-asan -DOPGRAFT_SANITIZE=address \
-	  -DOPGRAFT_COVERAGE_FEEDBACK=OFF -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
-	$(BIN)/cmake --build build-asan -j $(JOBS)
-
-build-fuzz: setup
-	$(CONFIGURE) -B build-fuzz -DOPGRAFT_SANITIZE=address \
-	  -DOPGRAFT_COVERAGE_FEEDBACK=ON -DOPGRAFT_BUILD_PYTHON=OFF \
 	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
-	$(BIN)/cmake --build build-fuzz -j $(JOBS) --target fuzz_programs
+	$(BIN)/cmake --build build-asan -j $(JOBS)
 
 build-tsan: setup
 	$(CONFIGURE) -B build-tsan -DOPGRAFT_SANITIZE=thread \
@@ -200,8 +194,8 @@ nightly:
 valgrind: build
 	$(BIN)/python tools/run_tests.py --build $(BUILD) valgrind
 
-fuzz: build-fuzz rivals
-	$(BIN)/python tools/run_tests.py --build build-fuzz \
+fuzz: build-asan rivals
+	$(BIN)/python tools/run_tests.py --build build-asan \
 	  --fuzz-seconds $(FUZZ_SECONDS) $(addprefix --fuzzer ,$(FUZZER)) fuzz
 
 bench: build rivals
@@ -223,4 +217,4 @@ format: setup
 	git ls-files '*.c' '*.h' 'hosts/*.cpp' | xargs $(BIN)/clang-format -i
 
 clean:
-	rm -rf build build-asan build-fuzz build-tsan .build
+	rm -rf build build-asan build-tsan .build

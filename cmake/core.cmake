@@ -12,19 +12,18 @@ if(opgraft_kernel_sources)
     opgraft_isa_sources(opgraft_kernel_sources ${CMAKE_SOURCE_DIR}/src
       kernel/${family})
   endforeach()
-  list(APPEND opgraft_kernel_sources ${CMAKE_SOURCE_DIR}/src/base/isa.c)
+  list(APPEND opgraft_kernel_sources ${CMAKE_SOURCE_DIR}/src/base/isa.c
+    ${opgraft_coverage_source})
   add_library(og_kernels STATIC ${opgraft_kernel_sources})
   target_include_directories(og_kernels PUBLIC ${CMAKE_SOURCE_DIR}/src)
   if(NOT OPGRAFT_SANITIZE)
     target_compile_options(og_kernels PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3>)
   endif()
   # Not the tiles: their loops take the same way for every input.
-  if(OPGRAFT_COVERAGE_FEEDBACK)
-    set(plans ${opgraft_kernel_sources})
-    list(FILTER plans INCLUDE REGEX "/attention(_direct|_grad|_packed|_plan|_rows|)\\.c$")
-    set_source_files_properties(${plans} PROPERTIES
-      COMPILE_OPTIONS -fsanitize-coverage=trace-pc)
-  endif()
+  set(plans ${opgraft_kernel_sources})
+  list(FILTER plans INCLUDE REGEX "/attention(_direct|_grad|_packed|_plan|_rows|)\\.c$")
+  set_source_files_properties(${plans} PROPERTIES
+    COMPILE_OPTIONS "${opgraft_coverage}")
   target_link_libraries(og_kernels PUBLIC opgraft_headers m)
   set(opgraft_kernel_libraries og_kernels)
 endif()
@@ -70,12 +69,11 @@ function(opgraft_add_objects target)
   target_link_libraries(${target} PUBLIC opgraft_headers)
   # Debuggers take frames from -g; nothing is thrown through these.
   target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
-    $<$<NOT:$<CONFIG:Debug>>:-fno-asynchronous-unwind-tables>)
-  if(OPGRAFT_COVERAGE_FEEDBACK)
-    target_compile_options(${target} PRIVATE -fsanitize-coverage=trace-pc)
-  endif()
+    $<$<NOT:$<CONFIG:Debug>>:-fno-asynchronous-unwind-tables>
+    ${opgraft_coverage})
 endfunction()
 opgraft_add_objects(og_objects ${opgraft_core_folders})
+target_sources(og_objects PRIVATE ${opgraft_coverage_source})
 opgraft_add_objects(og_check_objects check)
 opgraft_add_objects(og_engine_objects ${opgraft_engine_folders})
 file(GLOB_RECURSE opgraft_raced CONFIGURE_DEPENDS

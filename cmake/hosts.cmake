@@ -5,15 +5,13 @@
 set(OPGRAFT_HOST_DIR lib/opgraft/hosts)  # below a prefix and a build folder
 
 function(opgraft_add_host_library target)
-  add_library(${target} STATIC ${ARGN})
+  add_library(${target} STATIC ${ARGN} ${opgraft_coverage_source})
   set_target_properties(${target} PROPERTIES
     ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${OPGRAFT_HOST_DIR})
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/hosts)
   target_link_libraries(${target} PUBLIC opgraft_headers)
-  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
-  if(OPGRAFT_COVERAGE_FEEDBACK)
-    target_compile_options(${target} PRIVATE -fsanitize-coverage=trace-pc)
-  endif()
+  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections
+    ${opgraft_coverage})
   install(TARGETS ${target} ARCHIVE DESTINATION ${OPGRAFT_HOST_DIR})
 endfunction()
 

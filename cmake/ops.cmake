@@ -10,9 +10,7 @@ target_link_libraries(og_op_shared PUBLIC ${opgraft_kernel_libraries})
 if(NOT OPGRAFT_SANITIZE)
   target_compile_options(og_op_shared PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3>)
 endif()
-if(OPGRAFT_COVERAGE_FEEDBACK)
-  target_compile_options(og_op_shared PRIVATE -fsanitize-coverage=trace-pc)
-endif()
+target_compile_options(og_op_shared PRIVATE ${opgraft_coverage})
 
 # CUDA kernels: ops/cuda/*.cu as text in the modules, and what launches them.
 file(GLOB opgraft_op_cuda_sources CONFIGURE_DEPENDS
@@ -50,13 +48,12 @@ endif()
 set(opgraft_op_targets)
 foreach(module IN LISTS opgraft_op_modules)
   set(target opgraft_ops_${module})
-  opgraft_add_module(${target} ${opgraft_op_files_${module}})
+  opgraft_add_module(${target} ${opgraft_op_files_${module}}
+    ${opgraft_coverage_source})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${module}
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/modules)
   target_link_libraries(${target} PRIVATE og_op_cuda)
   target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
-  if(OPGRAFT_COVERAGE_FEEDBACK)
-    target_compile_options(${target} PRIVATE -fsanitize-coverage=trace-pc)
-  endif()
+  target_compile_options(${target} PRIVATE ${opgraft_coverage})
   list(APPEND opgraft_op_targets ${target})
 endforeach()

@@ -126,10 +126,8 @@ endforeach()
 target_sources(fuzz_gguf PRIVATE
   ${CMAKE_SOURCE_DIR}/hosts/torch/gguf/reader.c)
 target_include_directories(fuzz_gguf PRIVATE ${CMAKE_SOURCE_DIR}/hosts)
-if(OPGRAFT_COVERAGE_FEEDBACK)
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/hosts/torch/gguf/reader.c
-    PROPERTIES COMPILE_OPTIONS -fsanitize-coverage=trace-pc)
-endif()
+set_source_files_properties(${CMAKE_SOURCE_DIR}/hosts/torch/gguf/reader.c
+  PROPERTIES COMPILE_OPTIONS "${opgraft_coverage}")
 # It loads the operator library, whose coverage calls back into it.
 target_include_directories(fuzz_ops PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(fuzz_ops PRIVATE

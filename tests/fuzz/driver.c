@@ -15,7 +15,7 @@
 // line.
 //
 // Coverage comes from -fsanitize-coverage=trace-pc in the code under test
-// (OPGRAFT_COVERAGE_FEEDBACK); without it, mutation is blind.
+// (OPGRAFT_SANITIZE=address); without it, mutation is blind.
 
 #define _GNU_SOURCE
 #include <dirent.h>
