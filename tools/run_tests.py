@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -24,7 +26,7 @@ import time
 import xml.etree.ElementTree
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Iterable, Iterator
+from typing import IO, Any, Iterable, Iterator
 
 import results
 
@@ -59,6 +61,7 @@ LONGEST_FIRST = ("unit check_findings", "unit check_findings_more",
                  "tests/cli", "tests/python", "tests/python/distributed",
                  "bench/ops.py", "bench/graphs.py")
 FILES_MAX = 8
+CORE_POLL_S = 0.2
 # Said of what begins after OPGRAFT_UNTIL (tools/stages.py).
 LEFT = "left for another run: no time"
 FUZZ_PATIENCE = 6  # its seconds are the processor's: a busy machine takes longer
@@ -187,6 +190,34 @@ def start_all(programs: dict[str, list[str]], timeout: float
             yield name, *program.result()
 
 
+@contextlib.contextmanager
+def core_taken() -> Iterator[None]:
+    """A core, of those that stages side by side share: the files of the folder
+    OPGRAFT_CORES, one locked for each that is busy. A process that dies lets go
+    of its own."""
+    folder = os.environ.get("OPGRAFT_CORES")
+    if not folder:
+        yield
+        return
+    files = [path.open("w") for path in pathlib.Path(folder).iterdir()]
+    try:
+        while not any(is_locked(file) for file in files):
+            time.sleep(CORE_POLL_S)
+        yield
+    finally:
+        for file in files:
+            file.close()
+
+
+def is_locked(file: IO[str]) -> bool:
+    """By this process from now on; False where another one has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class Children:
     """Processes that lead groups of their own, which a break must end."""
 
@@ -238,7 +269,9 @@ class PytestRun:
 def pytest_run(name: str, files: list[pathlib.Path], extra: list[str],
                env: dict[str, str] | None, children: Children,
                python: str = sys.executable) -> PytestRun:
-    """Runs these files and shows the output, when they are done."""
+    """Runs these files and shows the output, when they are done. Threads of
+    OpenMP wait asleep: those of two processes would take the cores from each
+    other, a fifth of the time."""
     print(f"--- {name} begins", flush=True)
     with tempfile.TemporaryDirectory() as tmp:
         report, log = pathlib.Path(tmp) / "report.xml", pathlib.Path(tmp) / "log"
@@ -246,7 +279,10 @@ def pytest_run(name: str, files: list[pathlib.Path], extra: list[str],
                  f"--junitxml={report}", *extra, *map(str, files)]
         begin = time.monotonic()
         with log.open("wb") as to:
-            status = children.run(words, PYTEST_TIMEOUT_S, env=env, stdout=to,
+            status = children.run(words, PYTEST_TIMEOUT_S, stdout=to,
+                                  env={"OMP_WAIT_POLICY": "passive",
+                                       **(env or os.environ),
+                                       "OPGRAFT_CORES": ""},
                                   stderr=subprocess.STDOUT)
         print(f"--- {name}: {time.monotonic() - begin:.0f} s\n"
               + log.read_text(errors="replace"), end="", flush=True)
@@ -446,9 +482,11 @@ class Stages:
         until_s = float(os.environ.get("OPGRAFT_UNTIL", "inf"))
 
         def begin(name: str, b: Batch) -> PytestRun | None:
-            if time.time() > until_s:
-                return None
-            return pytest_run(name, b.files, b.extra, b.env, children, b.python)
+            with core_taken():
+                if time.time() > until_s or children.is_ended:
+                    return None
+                return pytest_run(name, b.files, b.extra, b.env, children,
+                                  b.python)
 
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             running = {name: pool.submit(begin, name, b)

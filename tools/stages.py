@@ -139,7 +139,7 @@ def read_table() -> tuple[list[Stage], dict[str, str]]:
                                 row["reads"], *(f"{f}/*" for f in folders)]),
                                 sets),
                             row.get("needs", "").split(),
-                            int(row.get("cores", str(CORES))),
+                            int(row.get("cores", str(1 if folders else CORES))),
                             row.getboolean("late", False)))
     return late_last(stages), {file: " ".join(words_of(text, sets))
                     for file, text in parser["implies"].items()}
@@ -290,6 +290,15 @@ def outcome_of(status: int, text: str, seconds: float) -> Outcome:
                    tail="\n".join(text.splitlines()[-TAIL_LINES:]))
 
 
+def cores_shared(folder: pathlib.Path) -> pathlib.Path:
+    """What stages that run side by side lock for a core (run_tests.core_taken)."""
+    shared = folder / "cores"
+    shared.mkdir(parents=True, exist_ok=True)
+    for core in range(CORES):
+        (shared / str(core)).touch()
+    return shared
+
+
 class Run:
     def __init__(self, stages: list[Stage], implies: dict[str, str],
                  nightly: bool, reads: bool, until_s: float) -> None:
@@ -298,6 +307,7 @@ class Run:
         self.nightly = nightly
         self.checks_reads = reads
         self.until_s = until_s  # of time.time(): no test of Python begins later
+        self.shared = cores_shared(FOUND.parent)
         self.lock = threading.Condition()
         self.free = CORES
         self.running: list[Stage] = []
@@ -327,7 +337,8 @@ class Run:
         log = FOUND.parent / f"stage-{stage.name}.log"
         env = {**os.environ, "OPGRAFT_TREE_SEED": str(int(stage.hash[:7], 16)),
                "OPGRAFT_TIMING": "1" if self.nightly else "",
-               "OPGRAFT_UNTIL": str(self.until_s)}
+               "OPGRAFT_UNTIL": str(self.until_s),
+               "OPGRAFT_CORES": str(self.shared) if stage.cores < CORES else ""}
         begin = time.monotonic()
         status = run_command(command, log, env)
         text = log.read_text(errors="replace")

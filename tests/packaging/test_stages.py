@@ -7,6 +7,8 @@ import json
 import pathlib
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -220,3 +222,22 @@ def test_the_late_ones_take_turns(tree: pathlib.Path) -> None:
         assert rows[0].name == "one"
         last.add(rows[-1].name)
     assert last == {"two", "three"}
+
+
+def test_stages_side_by_side_share_the_cores(
+        tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPGRAFT_CORES", str(stages.cores_shared(tmp_path)))
+    monkeypatch.setattr(run_tests, "CORE_POLL_S", 0.001)
+    busy: set[int] = set()
+    seen: list[int] = []
+
+    def one(name: int) -> None:
+        with run_tests.core_taken():
+            busy.add(name)
+            time.sleep(0.01)
+            seen.append(len(busy))
+            busy.remove(name)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, range(40)))
+    assert len(seen) == 40 and max(seen) == stages.CORES
