@@ -2,6 +2,7 @@
 // opgraft pack: a graph file with the packed forms of its weights.
 
 #include "graph_file.h"
+#include "target.h"
 
 static const cli_option options[] = {
     {"out", "FILE", "the file to write (the graph's own)", 'o'},
@@ -55,6 +56,7 @@ static int pack_run(const cli_args *args) {
     return cli_error("pack: a graph file is missing; see opgraft help pack");
   const char *from = args->operands[0], *to = cli_value_of(args, "out");
   int result = CLI_FAILED;
+  if (to != NULL && !cli_outputs_check(&to, 1, NULL, 0)) return CLI_FAILED;
   if (cli_mode_read(args, "max-autotune", &wanted.flags) &&
       cli_sizes_read(args, &sizes))
     result = graph_pack(args, from, to != NULL ? to : from, &wanted, &sizes);

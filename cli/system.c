@@ -150,8 +150,9 @@ static void signals_block(sigset_t *before) {
   sigprocmask(SIG_BLOCK, &set, before);
 }
 
-// `pattern` ends in XXXXXX and `suffix_length` more characters.
-static char *temp_make(char *pattern, int suffix_length) {
+// `pattern` ends in XXXXXX and `suffix_length` more characters; errors name
+// `place`.
+static char *temp_make(char *pattern, int suffix_length, const char *place) {
   sigset_t before;
   signals_block(&before);
   const int file = mkstemps(pattern, suffix_length);
@@ -160,7 +161,7 @@ static char *temp_make(char *pattern, int suffix_length) {
   if (file >= 0 && !is_noted) unlink(pattern);
   sigprocmask(SIG_SETMASK, &before, NULL);
   if (file < 0) {
-    cli_error("%s: could not create a file: %s", pattern, strerror(reason));
+    cli_error("%s: could not create a file: %s", place, strerror(reason));
     free(pattern);
     return NULL;
   }
@@ -177,11 +178,11 @@ char *cli_temp_create(const char *suffix) {
   const char *folder = getenv("TMPDIR");
   if (folder == NULL || folder[0] == '\0') folder = "/tmp";
   return temp_make(cli_format("%s/opgraft-XXXXXX%s", folder, suffix),
-                   (int)strlen(suffix));
+                   (int)strlen(suffix), folder);
 }
 
 char *cli_temp_beside(const char *path) {
-  return temp_make(cli_format("%s.XXXXXX", path), 0);
+  return temp_make(cli_format("%s.XXXXXX", path), 0, path);
 }
 
 // --- Reading and writing -----------------------------------------------------

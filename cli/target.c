@@ -77,9 +77,21 @@ static bool names_same(const char *a, const char *b) {
   return same;
 }
 
+static bool folder_is_there(const char *path) {
+  char *place = place_find(path);  // NULL, a ring of links, is told later
+  char *folder = folder_of(place != NULL ? place : path);
+  const bool is_there = cli_is_folder(folder);
+  if (!is_there)
+    cli_error("%s: could not create a file: there is no folder %s", path,
+              folder);
+  free(folder);
+  free(place);
+  return is_there;
+}
+
 static bool output_fits(const char *path) {
   struct stat info;
-  if (stat(path, &info) != 0) return true;
+  if (stat(path, &info) != 0) return folder_is_there(path);
   const char *found = S_ISDIR(info.st_mode)    ? "a folder"
                       : S_ISBLK(info.st_mode)  ? "a disk or its like"
                       : S_ISSOCK(info.st_mode) ? "a socket"

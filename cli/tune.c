@@ -70,6 +70,9 @@ static int tune_run(const cli_args *args) {
     return cli_outputs_check(&to, 1, &path, 1) ? results_add(path, to)
                                                : CLI_FAILED;
   if (from != NULL) return results_add(from, path);
+  if (path != own && access(path, F_OK) != 0)
+    return cli_error("%s: there is no such file; tune --export FILE writes one",
+                     path);
   return cli_has(args, "clear") ? results_clear(path) : results_show(path);
 }
 

@@ -86,20 +86,40 @@ bool og_is_mended(const og_root *root) {
   return root->fix != NULL && strcmp(root->fix->status, "verified") == 0;
 }
 
-static void left_add(og_text *out, const og_root *root) {
-  const char *file = strrchr(root->cause->file, '/');
-  og_text_addf(out, "%s:%lld: ", file != NULL ? file + 1 : root->cause->file,
-               (long long)root->cause->line);
+// Whether two roots are left for one reason.
+static bool is_left_alike(const og_root *a, const og_root *b) {
+  if (a->fix == NULL || b->fix == NULL) return a->fix == b->fix;
+  return strcmp(a->fix->status, b->fix->status) == 0 &&
+         strcmp(a->fix->text, b->fix->text) == 0;
+}
+
+// The roots from `first` on that are left for its reason, and the reason;
+// returns how many, 0 where an earlier one has named it.
+static int32_t left_add(og_text *out, const og_joined *j, int32_t first,
+                        const char *before) {
+  const og_root *root = &j->root[first];
+  int32_t count = 0;
+  for (int32_t i = 0; i < j->root_count; ++i) {
+    if (og_is_mended(&j->root[i]) || !is_left_alike(&j->root[i], root))
+      continue;
+    if (i < first) return 0;
+    const og_trace_cause *cause = j->root[i].cause;
+    const char *file = strrchr(cause->file, '/');
+    og_text_addf(out, "%s%s:%lld", count++ == 0 ? before : ", ",
+                 file != NULL ? file + 1 : cause->file, (long long)cause->line);
+  }
+  og_text_add(out, ": ");
   og_text_add(out, root->fix != NULL ? root->fix->status : "nothing to try");
-  if (root->fix == NULL || root->fix->text[0] == '\0') return;
+  if (root->fix == NULL || root->fix->text[0] == '\0') return count;
   og_text_add(out, ": ");
   og_text_add(out, root->fix->text);
+  return count;
 }
 
 void og_report_mended_add(og_text *out, const opgraft_report *report) {
-  enum { MOST = 3 };  // that are named
+  enum { MOST = 3 };  // reasons
   const og_joined *j = &report->joined;
-  int32_t mended = 0, tried = 0, named = 0;
+  int32_t mended = 0, tried = 0, named = 0, reasons = 0;
   for (int32_t i = 0; i < j->root_count; ++i) {
     mended += og_is_mended(&j->root[i]);
     tried += j->root[i].fix != NULL;
@@ -108,10 +128,11 @@ void og_report_mended_add(og_text *out, const opgraft_report *report) {
   const int32_t left = j->root_count - mended;
   og_text_addf(out, "%d of %d mended", (int)mended, (int)j->root_count);
   if (left > 0) og_text_addf(out, ", %d left: ", (int)left);
-  for (int32_t i = 0; i < j->root_count && named < MOST; ++i) {
+  for (int32_t i = 0; i < j->root_count && reasons < MOST; ++i) {
     if (og_is_mended(&j->root[i])) continue;
-    if (named++ > 0) og_text_add(out, "; ");
-    left_add(out, &j->root[i]);
+    const int32_t alike = left_add(out, j, i, named > 0 ? "; " : "");
+    reasons += alike > 0;
+    named += alike;
   }
   if (left > named) og_text_addf(out, "; and %d more", (int)(left - named));
 }

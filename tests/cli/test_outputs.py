@@ -126,6 +126,27 @@ def test_a_folder_is_refused(graph: Program) -> None:
     assert list((graph.folder / "sub").iterdir()) == []
 
 
+@pytest.mark.parametrize("words", [
+    ["run", "m.og", "--in", "x.npy", "-o"], ["pack", "m.og", "-o"], ["build", "a.c", "-o"],
+    ["gen", "s.yaml", "-o"], ["report", "e.events", "--json"], ["tune", "--export"],
+    ["doctor", "train.py", "--html"], ["doctor", "train.py", "--apply"],
+], ids=lambda words: words[0])
+def test_a_folder_that_is_missing_is_told_before_anything_runs(
+        graph: Program, words: list[str]) -> None:
+    """By the name that was given, not by that of a temporary file."""
+    graph.write("a.c", "")
+    graph.write("s.yaml", SPEC)
+    graph.write("e.events", "opgraft-events 1\n")
+    graph.write("train.py", "open('it_ran', 'w')\n")
+    if words[0] == "doctor":
+        words = [words[0], *words[2:], "no/y", words[1]]
+    else:
+        words = [*words, "no/y"]
+    assert graph.fails(2, *words).splitlines()[-1] == (
+        "opgraft: no/y: could not create a file: there is no folder no/")
+    assert not (graph.folder / "no").exists() and not (graph.folder / "it_ran").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_no_temporary(program: Program, number: int, tmp_path: pathlib.Path
                                       ) -> None:

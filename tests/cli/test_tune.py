@@ -84,4 +84,6 @@ def test_wrong_command_lines(program: Program) -> None:
         2, "tune", "--clear", "--export", "x")
     assert "no such file" in program.fails(
         2, "tune", "--import", "none.txt", env=cache(program))
+    assert "none.txt: there is no such file" in program.fails(
+        2, "tune", "--file", "none.txt")
     program.fails(2, "tune", "--file", "here.txt", "--export", "here.txt")

@@ -298,6 +298,23 @@ def _marks(recorder: Recorder, writer: Writer, step: Step, runs: int,
 REGION = "opgraft::region"
 
 
+def _is_outside(event: Any) -> bool:
+    """Whether it is an operator that no compiled code runs: one outside of all
+    regions, or one that the Python of a custom or adopted operator calls."""
+    if "::" not in event.name or event.name == REGION:
+        return False
+    around = event.cpu_parent
+    while around is not None and "::" not in around.name:
+        around = around.cpu_parent  # PyTorch's own marks of compiled frames
+    return around is None or _is_python(around.name)
+
+
+def _is_python(name: str) -> bool:
+    key = name.replace("::", "/")
+    return any(f"{key}/{kind}" in torch.library._impls
+               for kind in ("CPU", "CompositeExplicitAutograd"))
+
+
 def _operators(recorder: Recorder, writer: Writer, step: Step) -> None:
     """How many operators one step runs inside regions and outside them."""
     inside = 0
@@ -318,9 +335,6 @@ def _operators(recorder: Recorder, writer: Writer, step: Step) -> None:
             with torch.autograd.profiler.profile() as profile:
                 step.compiled(*step.entry.args, **step.entry.kwargs)
                 _openxla.settle()
-    outside = sum(
-        "::" in event.name and event.name != REGION
-        and event.cpu_parent is None
-        for event in profile.function_events)
+    outside = sum(map(_is_outside, profile.function_events))
     writer.line("ops", entry=step.entry.id, inside=inside, outside=outside)
     _openxla.write_spent(recorder, writer, step.entry, profile.function_events)

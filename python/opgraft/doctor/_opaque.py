@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import _places, _told
+from . import _places, _record, _told
 from ._source import (
     Texts,
     first_line,
@@ -51,14 +51,15 @@ def seen(file: str, name: str, fn: Any) -> Any:
 
     def told(call: _told.Call) -> dict[str, Any]:
         bound = signature.bind(*call.args, **call.kwargs).arguments
+        callers = _callers()
         return {
-            "file": file, "name": name, "callers": _callers(),
+            "file": file, "name": name, "callers": callers or [],
             "arguments": {k: _described(v) for k, v in bound.items()
                           if k != "self"},
             "self": isinstance(bound.get("self"), torch.nn.Module),
             "result": _described(call.result),
-            "is_plain": call.is_unchanged and not _storages(
-                bound) & _storages(call.result),
+            "is_plain": callers is not None and call.is_unchanged
+            and not _storages(bound) & _storages(call.result),
         }
 
     call: Any = _told.watched(fn, told)
@@ -73,7 +74,7 @@ def _called(file: str, name: str, fn: Any) -> Any:
         return fn
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        _told.tell({"file": file, "name": name, "callers": _callers(),
+        _told.tell({"file": file, "name": name, "callers": _callers() or [],
                     "is_plain": False})
         return fn(*args, **kwargs)
 
@@ -102,18 +103,25 @@ def _described(value: Any) -> Any:
     return ""
 
 
-def _callers() -> list[tuple[str, int]]:
+def _callers() -> list[tuple[str, int]] | None:
     """(file, first line) of the functions on the stack that are neither
-    PyTorch's nor ours, innermost first."""
-    found = []
+    PyTorch's nor ours, innermost first. Not the outermost that is compiled, nor
+    what calls it: with it all of the graph would be opaque. None where that is
+    the function itself."""
+    found: list[tuple[str, int]] = []
+    compiled = None
     frame = sys._getframe(2)
     while frame is not None:
         code = frame.f_code
+        if _record.is_wrapper(frame):
+            compiled = len(found)
         if _places.owner(code.co_filename) not in (
                 _places.PYTORCH, _places.PYTHON, "library opgraft"):
             found.append((code.co_filename, code.co_firstlineno))
         frame = frame.f_back  # type: ignore[assignment]
-    return found
+    if compiled == 0:
+        return None
+    return found if compiled is None else found[:compiled - 1]
 
 
 # --- What to observe ----------------------------------------------------------

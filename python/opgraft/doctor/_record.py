@@ -206,7 +206,7 @@ class Recorder:
                       reason: str) -> None:
         """A frame that never came to Dynamo's counters."""
         entry = self._entry(caller)
-        if entry is None or not _is_wrapper(caller):
+        if entry is None or not is_wrapper(caller):
             return  # below the entry: a library's frame in a gap
         entry.skip_reason = reason
         place = _places.definition(code)
@@ -237,7 +237,7 @@ class Recorder:
     def _called_at(self, caller: Any) -> Place | None:
         """Your line, below the entry, from which a frame is called."""
         end = caller
-        while end is not None and not _is_wrapper(end):
+        while end is not None and not is_wrapper(end):
             end = end.f_back
         place = _places.calling(caller, end) if end is not None else None
         if place and _places.owner(place.file) == _places.YOURS:
@@ -251,7 +251,7 @@ class Recorder:
         found = None
         frame = caller
         while frame is not None:
-            if _is_wrapper(frame):
+            if is_wrapper(frame):
                 found = frame
             frame = frame.f_back
         if found is None:
@@ -550,7 +550,7 @@ def _key(code: types.CodeType, line: int) -> tuple[str, str, int]:
     return code.co_filename, _places.base_name(code.co_name), line
 
 
-def _is_wrapper(frame: Any) -> bool:
+def is_wrapper(frame: Any) -> bool:
     code = frame.f_code
     return code.co_name == "compile_wrapper" and \
         code.co_filename.endswith(_EVAL_FRAME)

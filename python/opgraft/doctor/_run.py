@@ -8,11 +8,11 @@ import importlib
 import os
 import platform
 import re
-import runpy
 import shlex
 import shutil
 import signal
 import sys
+import traceback
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,6 +138,8 @@ def script(path: str, arguments: list[str], events: str, runs: int,
     except ImportError as error:
         print(f"opgraft doctor: {error}", file=sys.stderr)
         return CANNOT_RUN
+    if os.path.isfile(path) and texts is None and not _is_python(path):
+        return CANNOT_RUN
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(path)) if os.path.isfile(
         path) else os.getcwd()
@@ -160,6 +162,19 @@ def script(path: str, arguments: list[str], events: str, runs: int,
 _kept: list[Any] = []
 
 
+def _is_python(path: str) -> bool:
+    """Whether a file can be compiled; prints why not."""
+    try:
+        compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError) as error:
+        print("".join(traceback.format_exception_only(error)), end="",
+              file=sys.stderr)
+        print(f"opgraft doctor: {path}: is not a Python script that can be run",
+              file=sys.stderr)
+        return False
+    return True
+
+
 _CALLABLE = re.compile(r"[\w.]+:\w+")  # module:function, called with nothing
 
 
@@ -168,16 +183,15 @@ def _run_main(path: str, text: str | None) -> None:
         module, name = path.split(":")
         _kept.append(getattr(importlib.import_module(module), name)())
         return
-    if text is None:
-        _kept.append(runpy.run_path(path, run_name="__main__"))
-        return
+    file = os.path.abspath(path)
+    code = compile(Path(file).read_bytes() if text is None else text, file,
+                   "exec", dont_inherit=True)
     main = types.ModuleType("__main__")
-    main.__file__ = path
+    main.__file__ = file
     before, sys.modules["__main__"] = sys.modules["__main__"], main
     _kept.append(main)
     try:
-        exec(compile(text, os.path.abspath(path), "exec", dont_inherit=True),
-             main.__dict__)
+        exec(code, main.__dict__)
     finally:
         sys.modules["__main__"] = before
 
@@ -190,5 +204,16 @@ def _survived() -> Iterator[None]:
         pass
     except KeyboardInterrupt:
         raise
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:
+        sys.excepthook(type(error), error.with_traceback(
+            _script_s_own(error.__traceback__)), None)
+
+
+def _script_s_own(trace: types.TracebackType | None
+                  ) -> types.TracebackType | None:
+    """As Python prints it: without the frames that called the script."""
+    here = os.path.dirname(__file__)
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(
+            here):
+        trace = trace.tb_next
+    return trace

@@ -194,13 +194,14 @@ def _outcome(child: Child, folder: Path, wait_s: float, is_read: bool
     return outcome
 
 
-_OPERATORS = re.compile(rb"^ops\t.*\binside=(\d+)\toutside=(\d+)",
-                        re.MULTILINE)
+# A field that is 0 does not stand there.
+_OPERATORS = re.compile(
+    rb"^ops\t[^\n]*?(?:\binside=(\d+))?(?:\toutside=(\d+))?$", re.MULTILINE)
 
 
 def _operators(events: Path) -> tuple[int, int]:
     found = _OPERATORS.findall(events.read_bytes()) if events.exists() else []
-    return sum(int(f[0]) for f in found), sum(int(f[1]) for f in found)
+    return sum(int(f[0] or 0) for f in found), sum(int(f[1] or 0) for f in found)
 
 
 def _in_child(script: str, arguments: list[str], texts: Texts, runs: int,

@@ -171,6 +171,28 @@ static og_status parse_pack_function(shape_parser *s, og_item *item) {
                              og_token_text(&s->p.reader, name));
 }
 
+// [N*] and [N...], as other notations have it: the name is meant for a pack.
+static og_status refuse_star_behind(const shape_parser *s) {
+  const og_token name = s->p.reader.token;
+  og_reader ahead = s->p.reader;
+  int32_t end = name.end;
+  if (name.kind != OG_TOKEN_NAME) return OG_OK;
+  og_reader_advance(&ahead);
+  while (og_reader_at(&ahead, '*') || og_reader_at(&ahead, '.')) {
+    end = ahead.token.end;
+    og_reader_advance(&ahead);
+  }
+  if (end == name.end ||
+      (!og_reader_at(&ahead, ',') && !og_reader_at(&ahead, ']')))
+    return OG_OK;
+  const char *text = og_token_text(&s->p.reader, name);
+  return og_read_error(&s->p.reader, name.begin, end,
+                       "found '%.*s', expected *%.*s: the star of a pack "
+                       "stands before its name",
+                       (int)(end - name.begin), text,
+                       (int)og_token_length(name), text);
+}
+
 // After '*': a pack to bind (in a pattern) or to read (in a result).
 static og_status parse_pack(shape_parser *s, og_item *item) {
   const og_token name = s->p.reader.token;
@@ -240,6 +262,7 @@ static og_status parse_expr_item(shape_parser *s, og_item *item) {
 static og_status parse_pattern_item(shape_parser *s, og_item *item) {
   bool is_name;
   if (og_reader_take(&s->p.reader, '*')) return parse_pack(s, item);
+  OG_TRY(refuse_star_behind(s));
   OG_TRY(parse_named_item(s, item, &is_name));
   return is_name ? OG_OK : parse_expr_item(s, item);
 }
@@ -288,6 +311,7 @@ static og_status parse_result_item(shape_parser *s, og_item *item) {
   const og_token name = s->p.reader.token;
   bool is_found = false;
   if (og_reader_take(&s->p.reader, '*')) return parse_pack(s, item);
+  OG_TRY(refuse_star_behind(s));
   if (s->item_count == 0 && s->p.index_begin < 0)
     OG_TRY(parse_found(s, item, &is_found));
   if (is_found) return OG_OK;

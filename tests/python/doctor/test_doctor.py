@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
+import opgraft
+from opgraft.doctor import _opaque, _run, _told, _trial
 
 HERE = Path(__file__).parent
 
@@ -26,6 +30,7 @@ def report_of(script: Path, tmp_path: Path, *options: str) -> dict[str, Any]:
     done = doctor("--json", "report.json", "--no-verify", *options, script,
                   cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert "USDT:" not in done.stderr  # of PyTorch's profiler
     return json.loads((tmp_path / "report.json").read_text())
 
 
@@ -93,7 +98,27 @@ def test_the_script_is_its_own(tmp_path: Path) -> None:
 def test_no_script(tmp_path: Path) -> None:
     done = doctor("missing.py", cwd=tmp_path)
     assert done.returncode == 2
-    assert "missing.py: there is no such script" in done.stderr
+    assert done.stderr == "opgraft doctor: missing.py: there is no such script\n"
+
+
+@pytest.mark.parametrize("text, told", [
+    (b"def f(:\n", "SyntaxError: invalid syntax\n"),
+    (b"x\0y", "source code string cannot contain null bytes\n")])
+def test_a_file_that_is_not_python(tmp_path: Path, text: bytes, told: str) -> None:
+    (tmp_path / "m.og").write_bytes(text)
+    done = doctor("m.og", cwd=tmp_path)
+    assert done.returncode == 2 and done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert done.stderr.endswith(
+        f"{told}opgraft doctor: m.og: is not a Python script that can be run\n")
+
+
+def test_what_a_script_raises_is_shown_as_python_shows_it(tmp_path: Path) -> None:
+    script = tmp_path / "raises.py"
+    script.write_text("def f():\n    return 1 / 0\nf()\n")
+    plain = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    assert plain.stderr.startswith("Traceback")
+    assert plain.stderr in doctor(script, cwd=tmp_path).stderr
 
 
 def test_a_torch_that_is_too_old(tmp_path: Path) -> None:
@@ -186,3 +211,59 @@ def test_a_graph_of_another_attempt_is_left_out(tmp_path: Path) -> None:
     assert [kinds.count(k) for k in ("graph", "lower", "cause")] == [1, 1, 1]
     graph = next(line for line in lines if line.startswith("graph"))
     assert "id=2" in graph and "ns=2000" in graph
+
+
+@torch.library.custom_op("doctor_outside::own", mutates_args=())
+def own(x: torch.Tensor) -> torch.Tensor:
+    return (x.sin().cos() + 1).exp()
+
+
+@torch.compiler.disable
+def eager(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(10):
+        x = x.norm() + x
+    return x
+
+
+def test_what_is_not_compiled_is_not_counted_as_captured(tmp_path: Path) -> None:
+    """Operators of a gap between graphs, and those that the Python of an opaque
+    operator calls."""
+    own.register_fake(torch.empty_like)
+    adopted = opgraft.adopt(
+        lambda x: (x + 1) * 2, "twice(Tensor x) -> Tensor", "x[*N] -> [*N]", "x: f32 -> x",
+        name="doctor_outside::twice")
+    models = {lambda x: (x + 1) * 2: (2, 0), lambda x: eager(x + 1) * 2: (2, 20),
+              lambda x: adopted(own(x + 1)): (3, 6)}
+    for model, counted in models.items():
+        torch._dynamo.reset()
+        with _run.recording(tmp_path / "run.events", 1):
+            torch.compile(model, backend="aot_eager")(torch.ones(4, 4))
+        assert _trial._operators(tmp_path / "run.events") == counted
+
+
+def test_the_whole_of_what_is_compiled_is_not_made_opaque(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nothing would be compiled; the functions below may be."""
+    script, seen = tmp_path / "script.py", tmp_path / "seen"
+    script.write_text("""\
+import torch
+def inner(x):
+    return x + 1
+def middle(x):
+    return inner(x) * 2
+def entry(x):
+    return middle(x).relu()
+torch.compile(entry, backend="aot_eager")(torch.ones(4))
+""")
+    monkeypatch.setenv(_told.FILE, str(seen))
+
+    def run(texts: dict[str, str]) -> str:
+        with torch.compiler.set_stance("force_eager"):
+            exec(compile(texts[str(script)], script, "exec"), {"__name__": "__main__"})
+        return str(seen)
+
+    for line, names in (3, ["inner", "middle"]), (5, ["middle"]), (7, []):
+        candidates, told = _opaque.explored([(str(script), line)], {}, run)
+        (found,) = candidates.values()
+        assert [title for title, *_ in _opaque.proposed(found, told, {})] == [
+            f"make {name} one opaque call of the graph" for name in names]

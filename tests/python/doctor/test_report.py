@@ -129,10 +129,12 @@ def test_why_a_fix_did_not_hold_stands_beside_it(tmp_path: Path) -> None:
     why = "another came in its place: GB0025 at a.py:9, " + "long " * 12
     lines = ["opgraft-events 1"]
     lines += [f"cause\tstage=dynamo\tid=GB{n:04}\tfile=/m/a.py\tline={n}\tcode=x"
-              for n in (3, 5, 7)]
+              for n in (3, 5, 7, 8, 9)]
     lines += ["fix\tfile=/m/a.py\tline=3\tid=GB0003\tclass=flag\ttitle=a flag\t"
               "status=verified\ttext=the root is gone",
               "fix\tfile=/m/a.py\tline=5\tid=GB0005\tclass=rewrite\ttitle=a form\t"
+              f"status=refuted\ttext={why}",
+              "fix\tfile=/m/a.py\tline=9\tid=GB0009\tclass=rewrite\ttitle=a form\t"
               f"status=refuted\ttext={why}",
               "note\ttext=patch: mended.patch has the verified fixes",
               "ops\tentry=1\tinside=3\toutside=0", "end\tstatus=ok"]
@@ -142,7 +144,8 @@ def test_why_a_fix_did_not_hold_stands_beside_it(tmp_path: Path) -> None:
     assert f"   fix (rewrite, refuted): a form\n     refuted: {why.strip()}" in text
     assert text.splitlines()[-2:] == [
         "note: patch: mended.patch has the verified fixes",
-        f"1 of 3 mended, 2 left: a.py:5: refuted: {why}; a.py:7: nothing to try"]
+        f"1 of 5 mended, 4 left: a.py:5, a.py:9: refuted: {why}; a.py:7, a.py:8: "
+        "nothing to try"]
     assert text.index("root causes") < text.index("operators captured: 100.0 %")
     for form in ("--json", "--sarif", "--html"):
         assert why.strip() in report(events, form, "-").stdout, form
