@@ -12,7 +12,7 @@
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
 #                   make hosts-environments installs them
 #   make hosts-matrix the same at each host's oldest and newest version
-#   make test-versions test-peers VERSION=2.14.1 the Python tests on another torch, in an
+#   make test-versions VERSION=2.14.1  the Python tests on another torch, in an
 #                   environment of its own (gigabytes); it goes on where it was
 #   make test-peers what gen writes, in the real TorchAir (a wheel of 44 MB)
 #   make test-openxla doctor beside torch_xla (an environment of gigabytes)
@@ -57,8 +57,8 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   CMakeLists.txt pyproject.toml
 
 .PHONY: setup rivals demo test test-full test-hosts hosts-matrix \
-  hosts-environments test-versions test-peers test-openxla docs vllm wheel release \
-  test-isa sanitize sanitize-python nightly valgrind fuzz bench sweep gpu \
+  hosts-environments test-versions test-peers test-openxla \
+  docs vllm wheel release test-isa sanitize sanitize-python nightly valgrind fuzz bench sweep gpu \
   results style format build build-asan build-fuzz build-tsan clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
@@ -116,7 +116,7 @@ test-hosts: build rivals hosts-environments
 hosts-matrix: build rivals
 	$(BIN)/python tools/hosts_matrix.py --build $(BUILD)
 
-test-versions: build
+test-versions: build hosts-environments
 	$(BIN)/python tools/torch_versions.py --build $(BUILD) $(VERSION)
 
 # The wheel of the torch that is tested.
