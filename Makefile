@@ -12,7 +12,7 @@
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
 #                   make hosts-environments installs them
 #   make hosts-matrix the same at each host's oldest and newest version
-#   make test-versions test-peers VERSION=2.14.1 the Python tests on another torch, in an
+#   make test-versions VERSION=2.14.1  the Python tests on another torch, in an
 #                   environment of its own (gigabytes); it goes on where it was
 #   make test-peers what gen writes, in the real TorchAir (a wheel of 44 MB)
 #   make test-openxla doctor beside torch_xla (an environment of gigabytes)
@@ -116,7 +116,7 @@ test-hosts: build rivals hosts-environments
 hosts-matrix: build rivals
 	$(BIN)/python tools/hosts_matrix.py --build $(BUILD)
 
-test-versions: build
+test-versions: build hosts-environments
 	$(BIN)/python tools/torch_versions.py --build $(BUILD) $(VERSION)
 
 # The wheel of the torch that is tested.

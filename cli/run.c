@@ -106,7 +106,10 @@ static bool npy_write(const char *path, const og_tensor *tensor) {
   bool is_right = to != NULL;
   const og_status status =
       is_right ? opgraft_npy_print(tensor, on_npy, to, &error) : OG_IO;
-  if (to != NULL) is_right = !ferror(to) & (fclose(to) == 0);
+  if (to != NULL) {
+    is_right = !ferror(to);
+    is_right = fclose(to) == 0 && is_right;
+  }
   if (!is_right) cli_error("%s: could not write: %s", path, strerror(errno));
   if (is_right && status != OG_OK) cli_error("%s: %s", path, error.text);
   return cli_target_end(&target, is_right && status == OG_OK, false);

@@ -10,6 +10,10 @@ if(opgraft_torch_sources)
     message(WARNING "Python.h was not found: opgraft._C is not built")
     return()
   endif()
+  if(Python3_SOABI MATCHES "^cpython-[0-9]+t")
+    message(FATAL_ERROR "found the free-threaded Python ${Python3_SOABI}, "
+      "which lacks the limited API: build opgraft with an ordinary Python")
+  endif()
   add_library(opgraft_python MODULE ${opgraft_torch_sources})
   set_target_properties(opgraft_python PROPERTIES
     OUTPUT_NAME _C PREFIX "" SUFFIX ".abi3.so"

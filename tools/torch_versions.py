@@ -8,8 +8,8 @@ Makes build/torch-VERSION, an environment with that torch (gigabytes, where the
 index has no build for CPUs), and runs the groups in it, a file at a time, with
 the package of the build. What a file gave is kept there beside the hash of the
 package and the file: an interrupted run goes on where it was, and a second one
-runs what failed or changed. The row of docs/installing.md gets the counts and
-the day. --python names an environment that is there already.
+runs what failed or changed. The row of docs/installing.md gets the counts, each
+with its day. --python names an environment that is there already.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ GROUPS = {
               TESTS / "conformance/test_together.py",
               TESTS / "conformance/test_tvm_ffi.py"],
 }
-# Of tools/requirements.txt: what no test of these imports.
+PACKAGES = ("requirements.txt", "rivals.txt")
+# Of these: what no test of the groups imports.
 TOOLS = ("torch", "scikit-build-core", "cmake", "ninja", "codespell", "ruff",
-         "mypy", "clang-format")
+         "mypy", "clang-format", "pybind11", "openvino", "matplotlib")
 DOCS = ROOT / "docs/installing.md"
 BEGIN, END = "<!-- versions -->\n", "<!-- end versions -->"
 
@@ -49,8 +50,8 @@ def made(version: str, folder: pathlib.Path) -> pathlib.Path:
     """The environment's Python, with the program of the build beside it."""
     python = folder / "bin/python"
     if not (folder / "ready").exists():
-        wanted = [line for line in
-                  (ROOT / "tools/requirements.txt").read_text().splitlines()
+        wanted = [line for name in PACKAGES for line in
+                  (ROOT / "tools" / name).read_text().splitlines()
                   if line and line[0] != "#"
                   and re.split("[=;]", line)[0].strip() not in TOOLS]
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
@@ -111,9 +112,8 @@ def written(version: str, cells: dict[str, str]) -> None:
     head, kept = table.splitlines()[:2], table.splitlines()[2:]
     rows = {line.split("|")[1].strip(): [c.strip() for c in line.split("|")[2:-1]]
             for line in kept}
-    old = rows.get(version, ["not tried"] * len(GROUPS) + [""])
-    rows[version] = [cells.get(g, old[i]) for i, g in enumerate(GROUPS)] + [
-        datetime.date.today().isoformat()]
+    old = rows.get(version, ["not tried"] * len(GROUPS))
+    rows[version] = [cells.get(g, old[i]) for i, g in enumerate(GROUPS)]
     DOCS.write_text(begin + BEGIN + "\n".join(
         [*head, *(f"| {v} | {' | '.join(rows[v])} |" for v in sorted(rows))])
         + "\n" + END + end)
@@ -140,7 +140,8 @@ def main() -> int:
     cells, failed, passed = {}, 0, 0
     for name in args.group or GROUPS:
         total = group_run(name, python, build, folder / "results.json", package)
-        cells[name] = f"{total['passed']} + {total['failed']}"
+        cells[name] = (f"{total['passed']} + {total['failed']}, "
+                       f"{datetime.date.today()}")
         print(f"torch {args.version}, {name}: {total['passed']} passed, "
               f"{total['failed']} failed, {total['skipped']} skipped",
               flush=True)

@@ -94,8 +94,8 @@ static void type_of(og_host_text *text, const opgraft_param_info *param) {
       [OPGRAFT_TYPE_BOOL] = "{\"type\":\"bool\"}",
       [OPGRAFT_TYPE_STR] = "{\"type\":\"ffi.String\"}",
       [OPGRAFT_TYPE_SCALAR] =
-          "{\"type\":\"Variant\",\"args\":[{\"type\":\"int\"},"
-          "{\"type\":\"float\"},{\"type\":\"bool\"}]}",
+          ("{\"type\":\"Variant\",\"args\":[{\"type\":\"int\"},"
+           "{\"type\":\"float\"},{\"type\":\"bool\"}]}"),
       [OPGRAFT_TYPE_SCALAR_TYPE] = "{\"type\":\"DataType\"}",
       [OPGRAFT_TYPE_DEVICE] = "{\"type\":\"Device\"}",
   };

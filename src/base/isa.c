@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#endif
 #if defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,6 +36,18 @@ og_isa og_isa_parse(const char *name) {
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
+enum { EAX, EBX, ECX, EDX, REGISTERS };
+
+static bool has_bit(unsigned leaf, unsigned subleaf, int from, int bit) {
+  unsigned word[REGISTERS] = {0};
+  __get_cpuid_count(leaf, subleaf, &word[EAX], &word[EBX], &word[ECX],
+                    &word[EDX]);
+  return (word[from] >> bit & 1) != 0;
+}
+
+#define HAS(feature) (__builtin_cpu_supports(feature) != 0)
+#define CPUID(leaf, subleaf, from, bit) has_bit(leaf, subleaf, from, bit)
+
 // Tiles are 8 KB more of each thread's state, which Linux keeps for processes
 // that ask (Documentation/arch/x86/xstate.rst); asked again, it says the same.
 static bool tiles_ask(void) {
@@ -51,25 +66,21 @@ static og_isa machine_isa(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
   __builtin_cpu_init();
 #endif
-#define HAS(feature) (__builtin_cpu_supports(feature) != 0)
 #define TILES() tiles_ask()
 #define OG_ISA(name, level, machine, test) \
   machine(if (!(test)) return best; best = OG_ISA_##level;)
 #include "base/isa.def"
 #undef OG_ISA
 #undef TILES
-#undef HAS
   return best;
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define HAS(feature) (__builtin_cpu_supports(feature) != 0)
 #define OG_ISA(name, level, machine, test)
 #define OG_ISA_WORD(name, test) \
   static bool has_##name(void) { return test; }
 #include "base/isa.def"
 #undef OG_ISA
-#undef HAS
 #endif
 
 bool og_isa_has_vnni(bool is_long) {

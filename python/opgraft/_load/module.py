@@ -442,7 +442,7 @@ def _kernel(m: Module, d: Description, form: signatures.Form) -> None:
     if _key(d) == "CPU" and not d.numbers and not m._calls_python(d):
         if _runs_on(d, "ext"):
             _device_kernel(m, d, form, "PrivateUse1")
-        if _runs_on(d, "cuda") and torch.backends.cuda.is_built():
+        if _runs_on(d, "cuda") and torch.version.cuda:  # ROCm is CUDA too
             if not (is_boxed and _boxed(m, d, form, "CUDA")):
                 _device_kernel(m, d, form, "CUDA")
     if is_boxed and _boxed(m, d, form, _key(d)):

@@ -114,6 +114,15 @@ def test_kernels_that_are_missing(
         scaling.only_cpu(x.npu())
 
 
+def test_a_formula_runs_as_pytorch_s_operators(npu: Any) -> None:
+    softcap = opgraft.define("softcap(Tensor x, float cap=5.0) -> Tensor",
+                             row="y = cap * tanh(x / cap)")
+    x = torch.randn(4, 8)
+    torch.testing.assert_close(softcap(x.npu()).cpu(), softcap(x))
+    assert set(npu.stats()["fallbacks"]) == {
+        "aten.div.out", "aten.tanh.out", "aten.mul.out"}
+
+
 def test_a_kernel_that_fails_is_raised_at_the_wait(
     npu: Any, scaling: Any
 ) -> None:

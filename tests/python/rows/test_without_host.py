@@ -94,8 +94,9 @@ CHANGED = {name.removeprefix("aten.") for name in meaning.changed()}
 def is_left(row: str, said: str) -> bool:
     if row in CHANGED:
         return "there is no row for it" in said
-    if "clamp" in row and "clamp.default#wraps" in CHANGED:
-        return "a number does not fit its tensor's type" in said
+    if ("clamp" in row or "hardtanh" in row) and (
+            "clamp.default#wraps" in CHANGED):
+        return "does not fit its tensor's type" in said
     return row in LEFT and LEFT[row] in said
 
 
