@@ -56,6 +56,9 @@ GENERATORS = [Generator(*row) for row in (
      DRAWN + "python/rows/test_refused.py::test_many"),
     ("writes", "inputs that forward and backward write",
      DRAWN + "python/graph/test_conventions.py::test_many_drawn_writes"),
+    ("shared", "inputs that share memory and are written",
+     DRAWN + "python/graph/test_conventions.py::"
+     "test_many_inputs_that_share_memory"),
     ("layouts", "strides and as_strided of every operator's results",
      DRAWN + "python/graph/test_layouts.py::test_many"),
     ("extremes", "reductions and norms of tiny, huge and special rows",
