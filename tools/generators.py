@@ -29,14 +29,18 @@ import run_tests
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RUN_S = 120  # of one process
-PYTEST = f"{sys.executable} -m pytest -qs --timeout 0 --show-capture no -m "
-DRAWN = PYTEST + "full --seconds {seconds} --seed {seed} tests/"
-WHOLE = PYTEST + "'full or not full' tests/"
+PYTEST = (f"{sys.executable} -m pytest -qs --timeout 0 --show-capture no "
+          "-m 'full or not full' ")
+TIMED = "--seconds {seconds} --seed {seed} tests/"
+DRAWN = PYTEST + TIMED
+WHOLE = PYTEST + "tests/"
 GRAPHS = "{build}/tests/tools/graph_random --count=100000 --seed={seed} "
 DEVICE = "--device={build}/devices/npu_sim.so"
-# What `rounds` and graph_random say, and pytest of tests without them.
+# Fuzzers whose input is text: each bounds its time by the byte.
+READERS = ("schema", "shape", "dtype", "formula", "graph_text", "loop")
+# What `rounds`, unit tests and graph_random say; pytest without them, fuzzers.
 COUNTS = re.compile(r"([\d,]+) (?:cases|passed), (\d+) (?:found|failed)")
-PASSED = re.compile(r"(\d+) ()passed")
+PASSED = re.compile(r"(\d+) ()(?:passed|inputs)")
 
 
 class Generator(NamedTuple):
@@ -52,6 +56,9 @@ GENERATORS = [Generator(*row) for row in (
      DRAWN + "python/rows/test_refused.py::test_many"),
     ("writes", "inputs that forward and backward write",
      DRAWN + "python/graph/test_conventions.py::test_many_drawn_writes"),
+    ("shared", "inputs that share memory and are written",
+     DRAWN + "python/graph/test_conventions.py::"
+     "test_many_inputs_that_share_memory"),
     ("layouts", "strides and as_strided of every operator's results",
      DRAWN + "python/graph/test_layouts.py::test_many"),
     ("extremes", "reductions and norms of tiny, huge and special rows",
@@ -76,6 +83,17 @@ GENERATORS = [Generator(*row) for row in (
      DRAWN + "python/graph/test_resample.py::test_many"),
     ("sizes", "expressions of symbolic sizes",
      DRAWN + "python/graph/test_float_sizes.py::test_many"),
+    ("gen", "text that opgraft gen reads: time by the byte",
+     DRAWN + "cli/test_gen.py::test_time_is_by_the_byte"),
+    ("gen's output", "damaged specifications: C that compiles, or a message",
+     DRAWN + "cli/test_gen.py::"
+     "test_damaged_specifications_are_read_or_refused"),
+    *((f"text of {name}", "its reader: no crash, and time by the byte",
+       f"{{build}}/tests/fuzz/{name} {TIMED}fuzz/corpus/{name}")
+      for name in READERS),
+    ("seal", "damaged modules", "{build}/tests/unit/module_seal {seed}"),
+    ("lock", "files of tuned kernels that others hold, or that are no files",
+     "{build}/tests/unit/exec_tuned"),
     ("graphs", "passes, threads and memory change no bit", GRAPHS),
     ("fused", "the same of whole numbers, fused", GRAPHS + "--fuse"),
     ("on device", "the same on a device", GRAPHS + DEVICE),

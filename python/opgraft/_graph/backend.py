@@ -249,7 +249,17 @@ def backend(
     _C.memory_settle()
     if len(direct) == 1 and direct[0].argument_count == len(example_inputs):
         return direct[0].flat
+    # What torch writes to a file has a type of torch's.
+    if _are_merged(example_inputs) and not _is_kept():
+        return storages.at_their_places(wrapped, example_inputs)
     return wrapped
+
+
+def _are_merged(inputs: list[Any]) -> bool:
+    """Whether AOTAutograd made one input of several."""
+    context = torch._guards.TracingContext.try_get()
+    meta = context.fw_metadata if context is not None else None
+    return meta is not None and len(meta.input_info) < len(inputs)
 
 
 def _is_kept() -> bool:

@@ -170,6 +170,57 @@ def test_many_drawn_writes(rounds: Any) -> None:
     rounds(check, 600)
 
 
+# --- Inputs that share memory -------------------------------------------------
+
+
+def placed(seed: int) -> int:
+    """Views of one tensor, some written, at other places in each call: as in
+    eager, or refused with nothing written."""
+    draw = random.Random(seed)
+    count, length = draw.randint(2, 3), draw.randint(2, 4)
+    written = [draw.random() < 0.6 for _ in range(count)]
+
+    def f(*views: T) -> tuple[T, T]:
+        for i, v in enumerate(views):
+            if written[i]:
+                v.mul_(i + 2).add_(views[i - 1].sum())
+        return torch.stack(views).sum(0), views[0].cumsum(0)
+
+    c = compiled(f, dynamic=draw.random() < 0.3,
+                 options={"mode": draw.choice(["default", "max-autotune"])})
+    taken = 0
+
+    def views(x: T, places: list[tuple[int, bool]]) -> list[T]:
+        return [(x.clone() if is_apart else x)[begin:begin + length]
+                for begin, is_apart in places]
+
+    for _ in range(4):
+        places = [(draw.randint(0, 4), draw.random() < 0.2)
+                  for _ in range(count)]
+        before = torch.randn(8, dtype=torch.float64)
+        x, y = before.clone(), before.clone()
+        wanted = f(*views(x, places))
+        try:
+            equal(list(c(*views(y, places))), list(wanted))
+        except RuntimeError as error:
+            assert "clone()" in str(error)
+            equal(y, before)
+        else:
+            equal(y, x)
+            taken += 1
+    return taken
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_inputs_that_share_memory(seed: int) -> None:
+    assert placed(seed) > 0  # what it was compiled for
+
+
+@pytest.mark.full
+def test_many_inputs_that_share_memory(rounds: Any) -> None:
+    rounds(placed, 100)
+
+
 # --- Results that share memory -------------------------------------------------
 #
 # Written afterwards, they have eager's values and gradients, or raise where

@@ -176,7 +176,7 @@ class Tally:
 
 # ATen's kernels write where their indices say, whatever memory that is.
 UNCHECKED = re.compile(r"\w*max_pool\w*_backward\..*|_unsafe_\w*index\w*\..*|"
-                       r"_index_put_impl.*")
+                       r"_index_put_impl.*|_embedding_bag_dense_backward\..*")
 
 
 @functools.cache
