@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sanitizers apply to everything that is built, modules included. Beside ASan
 # the project's own code says where it is (opgraft_coverage), for the fuzzers;
-# cmake/coverage.c is what hears it elsewhere.
+# cmake/coverage.c hears it elsewhere.
 set(opgraft_coverage)
 set(opgraft_coverage_source)
 if(OPGRAFT_SANITIZE STREQUAL "address")

@@ -193,8 +193,8 @@ def start_all(programs: dict[str, list[str]], timeout: float
 @contextlib.contextmanager
 def core_taken() -> Iterator[None]:
     """A core, of those that stages side by side share: the files of the folder
-    OPGRAFT_CORES, one locked for each that is busy. A process that dies lets go
-    of its own."""
+    OPGRAFT_CORES, one locked for each that is busy. A process that dies frees
+    its own."""
     folder = os.environ.get("OPGRAFT_CORES")
     if not folder:
         yield

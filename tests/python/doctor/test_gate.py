@@ -32,19 +32,26 @@ def start(tmp_path: Path, script: str, *options: str
 
 
 @pytest.mark.parametrize("end,said,limit", [
-    ("def f(:\n", "SyntaxError", "--max-roots"),
     ("raise ValueError('no data')\n", "ValueError: no data",
      "--max-recompiles"),
     ("raise SystemExit(3)\n", "sys.exit(3)", "--max-roots"),
     ("import os\nos._exit(0)\n", "cut short", "--max-recompiles"),
     ("import os\nos.abort()\n", "cut short", "--max-roots"),
-], ids=["syntax", "raise", "exit", "os._exit", "crash"])
+], ids=["raise", "exit", "os._exit", "crash"])
 def test_gate_fails_for_a_script_that_did_not_run_to_its_end(
         tmp_path: Path, end: str, said: str, limit: str) -> None:
     done = start(tmp_path, end, limit, "9")
     _, errors = done.communicate(timeout=300)
     assert done.returncode == 2, errors
     assert "opgraft: gate: the script " in errors and said in errors
+
+
+def test_gate_fails_for_what_is_no_script(tmp_path: Path) -> None:
+    _, errors = (done := start(tmp_path, "def f(:\n", "--max-roots", "9")
+                 ).communicate(timeout=300)
+    assert done.returncode == 2
+    assert "SyntaxError: invalid syntax" in errors and errors.endswith(
+        "script.py: is not a Python script that can be run\n")
 
 
 def test_gate_passes_a_script_that_ran(tmp_path: Path) -> None:
