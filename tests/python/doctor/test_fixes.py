@@ -106,6 +106,20 @@ def test_rewrites(before: str, line: int, id: str, after: str) -> None:
     assert after in proposed(before, line, id)
 
 
+@pytest.mark.parametrize("text, line, id, is_certain", [
+    ("def f(x):\n    print(x)\n", 2, "GB0059", True),
+    ("import torch\n\ndef f(x):\n    return x.nonzero()\n", 4, "GB0036", True),
+    ("def f(x):\n    if x.sum() > 0:\n        x = x * 2\n    return x\n", 2,
+     "GB0170", False),
+    ("def f(x):\n    return x + g(3)\n", 2, "GB0007", False),
+])
+def test_what_is_tried_first(text: str, line: int, id: str, is_certain: bool
+                             ) -> None:
+    """A switch of torch's, or a statement that only looks."""
+    assert _propose.is_certain(root(text, line, id), Context(
+        "/m.py", {"/m.py": text}, {})) == is_certain
+
+
 SIZES = """\
 class Pad(nn.Module):
     def __init__(self, stride):
