@@ -10,6 +10,6 @@ foreach(source IN LISTS sources)
 endforeach()
 string(SHA256 key "${all}")
 string(SUBSTRING ${key} 0 12 key)
-file(WRITE ${OUTPUT} "#include \"exec/tune.h\"
+file(WRITE ${OUTPUT} "#include \"exec/choose/tune.h\"
 const char og_kernels_key[] = \"${key}\";
 ")

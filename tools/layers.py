@@ -17,7 +17,8 @@ LAYERS = ["base", "scalar", "loop", "decl", "module", "device", "call",
           "report"]
 # The rooms of a folder, lowest first; files beside them stand above all.
 ROOMS = {"check": ["sample", "run", "probe", "verdict"],
-         "exec": ["step", "plain", "fast"],
+         "exec": ["step", "plain", "fast", "device", "runners", "choose",
+                  "replay"],
          "torch": ["base", "adopt", "device", "call", "graph", "gguf"]}
 # Kernels run for operators, the engine and tests: each lends an og_kernel_env,
 # and what a call holds at which position is read in ops/.

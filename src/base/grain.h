@@ -41,7 +41,7 @@ enum {
   OG_GRAIN_COLUMNS = 16,  // neighbours that are added to, in one cache line
 };
 
-// Lanes: parts of a graph that run at once (exec/lane_trial.c).
+// Lanes: parts of a graph that run at once (exec/replay/lane_trial.c).
 enum {
   OG_LANES_LEAST_NS = 20000,  // nothing is gained where a replay takes less
   OG_LANES_FORK_NS = 2000,    // what a section costs, until that is measured

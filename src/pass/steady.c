@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What depends on parameters and constants alone: it is computed anew when one
-// of them was written, and else kept (exec/steady.c). Counts such nodes.
+// of them was written, and else kept (exec/replay/steady.c). Counts such nodes.
 //
 // Invariant: nothing else writes the storage of a steady result, and no output
 // lies in it.

@@ -72,7 +72,7 @@ typedef struct og_plan {
   int64_t clone_bytes;
   og_lanes lanes;  // the order of the nodes, and its sections
   og_join *joins;  // by node
-  bool keeps;      // steady results stay (exec/steady.c)
+  bool keeps;      // steady results stay (exec/replay/steady.c)
   og_arena memory;
 } og_plan;
 

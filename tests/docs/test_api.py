@@ -268,8 +268,8 @@ def untyped(node: api_docs.ast.AST, name: str) -> list[str]:
 
 
 def test_every_key_of_a_schedule() -> None:
-    """docs/engine.md has what src/exec/schedule.c writes, and no more."""
-    code = (ROOT / "src" / "exec" / "schedule.c").read_text()
+    """docs/engine.md has what src/exec/replay/schedule.c writes, and no more."""
+    code = (ROOT / "src/exec/replay/schedule.c").read_text()
     keys = set(re.findall(r'(?:og_json_\w+|ids_add)\([^,]*, "(\w+)"', code))
     page = (ROOT / "docs" / "engine.md").read_text()
     section = page.split("## The schedule as JSON")[1].split("\n## ")[0]

@@ -2,7 +2,7 @@
 // Races, on a clock of the test's own: the fastest wins whatever disturbs it,
 // equal ones keep their order, time is bounded.
 
-#include "exec/race.h"
+#include "exec/choose/race.h"
 
 #include "base/clock.h"
 #include "unit/test.h"

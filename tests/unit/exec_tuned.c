@@ -3,7 +3,7 @@
 // and never lost to a damaged file or to short memory.
 
 #define _GNU_SOURCE
-#include "exec/tuned.h"
+#include "exec/choose/tuned.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
