@@ -59,7 +59,8 @@ LONGEST_FIRST = ("unit check_findings", "unit check_findings_more",
                  "unit exec_epilogue", "tests/python/graph",
                  "tests/packaging", "tests/python/doctor", "tests/docs",
                  "tests/cli", "tests/python", "tests/python/distributed",
-                 "bench/ops.py", "bench/graphs.py")
+                 "bench/ops.py", "bench/graphs.py",
+                 "tests/sweep/public_models.py")
 FILES_MAX = 8
 CORE_POLL_S = 0.2
 # Said of what begins after OPGRAFT_UNTIL (tools/stages.py).
@@ -154,6 +155,7 @@ def environment() -> dict[str, str]:
     env = dict(os.environ)
     env.setdefault("UBSAN_OPTIONS", "abort_on_error=1:print_stacktrace=1")
     env.setdefault("TSAN_OPTIONS", "halt_on_error=1")
+    env.pop("OPGRAFT_CORES", None)  # what is started has its core
     return env
 
 
@@ -183,8 +185,12 @@ def start_all(programs: dict[str, list[str]], timeout: float
               ) -> Iterator[tuple[str, int, str]]:
     """Runs them side by side, one for each core; name, status and output of
     each, in order."""
+    def one(name: str) -> tuple[int, str]:
+        with core_taken():
+            return start(programs[name], timeout, name)
+
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        running = {name: pool.submit(start, programs[name], timeout, name)
+        running = {name: pool.submit(one, name)
                    for name in longest_first(programs)}
         for name, program in running.items():
             yield name, *program.result()
@@ -281,8 +287,7 @@ def pytest_run(name: str, files: list[pathlib.Path], extra: list[str],
         with log.open("wb") as to:
             status = children.run(words, PYTEST_TIMEOUT_S, stdout=to,
                                   env={"OMP_WAIT_POLICY": "passive",
-                                       **(env or os.environ),
-                                       "OPGRAFT_CORES": ""},
+                                       **(env or environment())},
                                   stderr=subprocess.STDOUT)
         print(f"--- {name}: {time.monotonic() - begin:.0f} s\n"
               + log.read_text(errors="replace"), end="", flush=True)
