@@ -2,9 +2,9 @@
 // Contractions whose result the next node of a plan's order reads element by
 // element, so that both may run as one step.
 //
-// Who runs a node is decided later (exec/choose/choose.h), so a plan is right for
-// one step and for two: what either node touches is in use while both run, and
-// what the reader writes shares no memory with what the contraction reads.
+// Who runs a node is decided later (exec/choose/choose.h), so a plan is right
+// for one step and for two: what either node touches is in use while both run,
+// and what the reader writes shares no memory with what the contraction reads.
 
 #ifndef OG_PLAN_JOIN_H
 #define OG_PLAN_JOIN_H

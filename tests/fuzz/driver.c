@@ -363,8 +363,8 @@ static void save_input(const char *folder, const input *found) {
   fclose(file);
 }
 
-// Of two that are drawn the quicker: the kin of slow ones would take most of the
-// time.
+// Of two that are drawn the quicker: the kin of slow ones would take most of
+// the time.
 static const input *input_draw(void) {
   const input *one = &inputs.items[random_below(inputs.count)];
   const input *other = &inputs.items[random_below(inputs.count)];

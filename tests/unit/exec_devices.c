@@ -4,9 +4,9 @@
 
 #include <opgraft/graph_file.h>
 
+#include "exec/replay/lease.h"
 #include "exec/runners/framed.h"
 #include "exec/runners/hosted.h"
-#include "exec/replay/lease.h"
 #include "exec/step/device.h"
 #include "exec/step/kernels.h"
 #include "exec/step/reloc.h"
