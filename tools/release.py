@@ -239,11 +239,12 @@ def build(kind: str, tree: pathlib.Path, out: pathlib.Path,
     """A wheel or sdist by the tree's own back end. Paths of the folder that it
     is built in appear nowhere in it."""
     out.mkdir(parents=True, exist_ok=True)
+    defines = [os.environ.get("SKBUILD_CMAKE_DEFINE"), "OPGRAFT_PORTABLE=ON"]
     made = run(sys.executable, "-c",
                "import sys; sys.path.insert(0, 'cmake'); import backend as b;"
                f"print('made', b.build_{kind}(sys.argv[1]))", out, cwd=tree,
                env={"SOURCE_DATE_EPOCH": epoch, "LC_ALL": "C",
-                    "SKBUILD_CMAKE_DEFINE": "OPGRAFT_PORTABLE=ON",
+                    "SKBUILD_CMAKE_DEFINE": ";".join(filter(None, defines)),
                     "SKBUILD_BUILD_DIR": ".build/portable",
                     "CFLAGS": f"-ffile-prefix-map={tree}=."})
     name = re.search(r"^made (\S+)$", made, re.M)
