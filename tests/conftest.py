@@ -60,11 +60,11 @@ Round = Callable[[int], "int | Mapping[str, int]"]
 
 @pytest.fixture
 def rounds(request: pytest.FixtureRequest, portion: float
-           ) -> Callable[[Round, int], Counter[str]]:
+           ) -> Callable[..., Counter[str]]:
     """rounds(check, count): check(seed), which says how many cases it tried (or
-    how many of each kind), for `count` seeds or the generator's time. All
-    that fail are told at the end."""
-    def run(check: Round, count: int) -> Counter[str]:
+    how many of each kind), for `count` seeds, their portion but `least`, or the
+    generator's time. All that fail are told at the end."""
+    def run(check: Round, count: int, least: int = 1) -> Counter[str]:
         first = request.config.getoption("seed")
         seconds = request.config.getoption("seconds")
         end = sum(os.times()[:4]) + seconds / request.session.testscollected
@@ -72,7 +72,7 @@ def rounds(request: pytest.FixtureRequest, portion: float
         found: list[str] = []
         for seed in itertools.count(first):
             if (sum(os.times()[:4]) > end if seconds
-                    else seed - first >= max(1, int(count * portion))):
+                    else seed - first >= max(least, int(count * portion))):
                 break
             try:
                 cases = check(seed)

@@ -207,7 +207,7 @@ def core_taken() -> Iterator[None]:
         return
     files = [path.open("w") for path in pathlib.Path(folder).iterdir()]
     try:
-        while not any(is_locked(file) for file in files):
+        while not any(try_lock(file) for file in files):
             time.sleep(CORE_POLL_S)
         yield
     finally:
@@ -215,7 +215,7 @@ def core_taken() -> Iterator[None]:
             file.close()
 
 
-def is_locked(file: IO[str]) -> bool:
+def try_lock(file: IO[str]) -> bool:
     """By this process from now on; False where another one has it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
