@@ -92,7 +92,8 @@ build: setup
 	$(BIN)/cmake --build $(BUILD) -j $(JOBS)
 
 test: build
-	$(BIN)/python tools/run_tests.py --build $(BUILD) unit text checks python
+	$(BIN)/python tools/run_tests.py --build $(BUILD) --cases 4 \
+	  unit text checks python
 
 test-full: build
 	$(BIN)/python tools/run_tests.py --build $(BUILD) --full whole python
@@ -181,7 +182,7 @@ build-tsan: setup
 	  test_modules opgraft_device_npu_sim
 
 sanitize: build-asan build-tsan
-	$(BIN)/python tools/run_tests.py --build build-asan --faults unit text \
+	$(BIN)/python tools/run_tests.py --build build-asan --faults=32 unit text \
 	  --thread-build build-tsan threads
 
 sanitize-python: build-asan

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """With OPGRAFT_SMOKE one case of each slow test runs, so that none rots unseen;
-a test that counts takes its share from `portion`. What depends on the clock or
-on the machine's load is marked `timing` and runs with OPGRAFT_TIMING alone.
-Generators take `rounds`; with --seconds they go on for so long
-(tools/generators.py)."""
+a test that counts takes its share from `portion`. With OPGRAFT_CASES=N one in N
+cases of each test runs, at least one, and of the slow tests that a smoke run
+has one in N: OPGRAFT_TREE_SEED draws them. What depends on the clock or on the
+machine's load is marked `timing` and runs with OPGRAFT_TIMING alone. Generators
+take `rounds`; with --seconds they go on for so long (tools/generators.py)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import itertools
 import os
 import pathlib
 import signal
+import zlib
 from collections import Counter
 from typing import Callable, Mapping
 
@@ -19,6 +21,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 IS_SMOKE = bool(os.environ.get("OPGRAFT_SMOKE"))
 IS_TIMED = bool(os.environ.get("OPGRAFT_TIMING"))
+CASES = int(os.environ.get("OPGRAFT_CASES", "1"))
+SEED = os.environ.get("OPGRAFT_TREE_SEED", "")
 
 # What a shell starts in the background ignores interrupts, and so would every
 # program under test.
@@ -35,18 +39,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    seen: set[str] = set()
-    kept, left = [], []
+    cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        name = item.nodeid.partition("[")[0]
-        is_more = (IS_SMOKE and item.get_closest_marker("full") is not None
-                   and name in seen)
-        is_timed = item.get_closest_marker("timing") is not None
-        seen.add(name)
-        (left if is_more or is_timed and not IS_TIMED else kept).append(item)
+        if IS_TIMED or item.get_closest_marker("timing") is None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = set()
+    for tests in cases.values():
+        if IS_SMOKE:
+            quick = [t for t in tests if t.get_closest_marker("full") is None]
+            turn = zlib.crc32(f"{SEED} {tests[0].nodeid}".encode()) % CASES
+            tests = quick or tests[:turn == 0]
+        tests.sort(key=lambda t: zlib.crc32(f"{SEED} {t.nodeid}".encode()))
+        kept.update(tests[:-(-len(tests) // CASES)])
+    left = [item for item in items if item not in kept]
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = kept
+        items[:] = [item for item in items if item in kept]
 
 
 @pytest.fixture

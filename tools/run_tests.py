@@ -438,7 +438,7 @@ class Stages:
         words = [sys.executable, "tests/text/run.py", "--build",
                  str(self.build)]
         if self.args.faults:
-            words.append("--faults")
+            words.append(f"--faults={self.args.faults}")
         words += [f"tests/text/{folder}" for folder in self.texts]
         self.tally.add_output("text", *start(words, SCRIPT_TIMEOUT_S))
 
@@ -541,6 +541,11 @@ class Stages:
         """Those marked `full` are left out, come in one case each, or whole."""
         if self.args.full == "one":
             os.environ["OPGRAFT_SMOKE"] = "1"
+        if self.args.cases > 1:
+            seed = os.environ.setdefault("OPGRAFT_TREE_SEED", str(tree_seed()))
+            os.environ["OPGRAFT_CASES"] = str(self.args.cases)
+            print(f"one in {self.args.cases} cases of each test, "
+                  f"OPGRAFT_TREE_SEED={seed}")
         self.pytest("python", [] if self.args.full == "none" else ["-m", ""])
 
     def hosts(self) -> None:
@@ -723,13 +728,16 @@ def main() -> int:
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--thread-build", type=pathlib.Path,
                         default=ROOT / "build-tsan")
-    parser.add_argument("--faults", action="store_true",
-                        help="text tests with every allocation failing in turn")
+    parser.add_argument("--faults", type=int, nargs="?", const=32, default=0,
+                        metavar="N", help="text tests with allocations failing "
+                        "in turn (tests/text/run.py)")
     parser.add_argument("--folder", action="append", metavar="FOLDER",
                         help="Python tests of this folder only, or of these")
     parser.add_argument("--full", choices=["none", "one", "whole"],
                         default="none", help="what of the slow Python tests "
                         "runs: one case of each, or all")
+    parser.add_argument("--cases", type=int, default=1, metavar="N",
+                        help="one in N cases of each Python test, in rotation")
     parser.add_argument("--fuzz-seconds", type=int, default=30)
     parser.add_argument("--fuzz-rotation", type=int, default=0, metavar="N",
                         help="search N seconds with some fuzzers, in rotation; "

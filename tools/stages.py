@@ -42,8 +42,9 @@ TABLE = ROOT / ".ci" / "stages.def"
 RECORDS = ROOT / "docs" / "results" / "nightly.json"
 FOUND = ROOT / "build" / "stages.json"
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
-PYTHON_TESTS = (".venv/bin/python tools/run_tests.py --build build --full {} "
+PYTHON_TESTS = (".venv/bin/python tools/run_tests.py --build build {} "
                 "--folder {} python")
+SHORT, LONG = "--full one --cases 2", "--full whole"
 STAGE_TIMEOUT_S = 3600
 BUDGET_S = 76 * 60  # of a landing, whose limit is 90 minutes
 LANDINGS_MAX = 10  # without a run of a stage
@@ -131,9 +132,9 @@ def read_table() -> tuple[list[Stage], dict[str, str]]:
             raise SystemExit(f"{TABLE.name}: [{name}] has {sorted(unknown)}")
         folders = row.get("tests", "").split()
         run = row.get("run") or PYTHON_TESTS.format(
-            "one", " --folder ".join(folders))
+            SHORT, " --folder ".join(folders))
         long = row.get("nightly") or (run if "run" in row else
-                                      run.replace("--full one", "--full whole"))
+                                      run.replace(SHORT, LONG))
         stages.append(Stage(name, run, long,
                             words_of(" ".join([
                                 row["reads"], *(f"{f}/*" for f in folders)]),

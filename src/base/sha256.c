@@ -25,7 +25,7 @@ static const uint32_t round_constants[64] = {
     0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
     0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t rotate(uint32_t x, int by) {
+static inline uint32_t rotate(uint32_t x, int by) {
   return (x >> by) | (x << (32 - by));
 }
 
@@ -44,18 +44,21 @@ static void compress(uint32_t *state, const uint8_t *block) {
   uint32_t w[64], s[8];
   schedule(block, w);
   memcpy(s, state, sizeof s);
+  // The working variables a to h stay where they are; their names move on.
+#define NAMED(j) s[((j)-i) & 7]
   for (int i = 0; i < 64; ++i) {
-    const uint32_t choose = (s[4] & s[5]) ^ (~s[4] & s[6]);
-    const uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-    const uint32_t t1 =
-        s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) +
-        choose + round_constants[i] + w[i];
+    const uint32_t a = NAMED(0), b = NAMED(1), c = NAMED(2), e = NAMED(4);
+    const uint32_t choose = (e & NAMED(5)) ^ (~e & NAMED(6));
+    const uint32_t majority = (a & b) ^ (a & c) ^ (b & c);
+    const uint32_t t1 = NAMED(7) +
+                        (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) +
+                        choose + round_constants[i] + w[i];
     const uint32_t t2 =
-        (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22)) + majority;
-    memmove(s + 1, s, 7 * sizeof *s);
-    s[4] += t1;
-    s[0] = t1 + t2;
+        (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + majority;
+    NAMED(3) += t1;
+    NAMED(7) = t1 + t2;
   }
+#undef NAMED
   for (int i = 0; i < 8; ++i) state[i] += s[i];
 }
 

@@ -31,6 +31,7 @@ SPEC = """\
 """
 
 
+@pytest.mark.full
 def test_says_what_it_made_and_checks_it(program):
     program.write("system.yaml", SPEC)
     text = program.ok("adopt", "system.yaml")

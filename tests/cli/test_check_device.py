@@ -72,6 +72,7 @@ def finds(program, *words: str | pathlib.Path) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("options", ["races=1", "seed=3,delay_us=30,races=1"])
 def test_right_kernels(program, built, npu, options):
     text = program.ok("check", built["right"], "--calls", "12", "--device", npu,

@@ -200,6 +200,7 @@ def agree(op: Any, entries: list[dict[str, Any]], convert: Callable[..., Any],
         [f"{type_}.{name}" for name in written] if is_functional else [])
 
 
+@pytest.mark.full
 def test_the_operator_library(program: Any, converters: dict[Any, Any]) -> None:
     headers = []
     for path in LIBRARY:

@@ -288,6 +288,7 @@ def cases(count: int, isa: str | None) -> Iterator[Case]:
 
 
 # The interpreter, and what the set in use is encoded for.
+@pytest.mark.full
 @pytest.mark.parametrize("isa", ["scalar", None])
 def test_row_programs_equal_numpy(isa: str | None) -> None:
     compared = met = 0

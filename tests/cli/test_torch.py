@@ -22,6 +22,7 @@ def has_part(name: str) -> bool:
     return importlib.util.find_spec(f"opgraft.{name}") is not None
 
 
+@pytest.mark.full
 @needs_package
 def test_what_new_writes_passes_its_own_test(program, program_path):
     program.ok("new", "soft_gate")
@@ -46,6 +47,7 @@ def test_info_asks_the_package(program):
     assert torch.__version__ in program.ok("info")
 
 
+@pytest.mark.full
 @needs_package
 def test_check_with_torch(program, gate):
     if not has_part("check_torch"):

@@ -253,6 +253,7 @@ def build(tmp_path_factory: pytest.TempPathFactory,
     return out
 
 
+@pytest.mark.full
 def test_the_table_counts_what_it_takes(build: pathlib.Path,
                                         counts: dict[str, int]) -> None:
     written = table()

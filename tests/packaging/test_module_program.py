@@ -7,11 +7,14 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, text=True, capture_output=True)
 
 
+@pytest.mark.full
 def test_it_is_the_program() -> None:
     program = str(pathlib.Path(sys.executable).with_name("opgraft"))
     for words in (["--version"], ["help", "check"], ["build"]):

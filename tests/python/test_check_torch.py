@@ -21,6 +21,7 @@ def run(*args):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.full
 def test_clean(linear):
     status, out, _ = run(linear.path, "--op", "custom_linear", "--json")
     found = json.loads(out)
@@ -62,6 +63,7 @@ OG_MODULE(wrong_in_torch, ops)
 """
 
 
+@pytest.mark.full
 def test_findings(write_module):
     path = write_module(WRONG)
     status, out, _ = run(path, "--op", "square")

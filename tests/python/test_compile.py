@@ -272,6 +272,7 @@ OG_MODULE(edited, ops)
 """
 
 
+@pytest.mark.full
 def test_edited_module_with_warm_caches(write_module):
     """Kernel, then shape rule, then back: the caches stay warm, results right.
     They are this user's own, where the compiler has its headers ready."""

@@ -197,6 +197,7 @@ def test_unload_with_dynamo_present(write_module):
     m.unload()
 
 
+@pytest.mark.full
 def test_load_and_unload_from_many_threads(write_module):
     import threading
 

@@ -88,6 +88,7 @@ def test_two_operators_of_one_name_are_refused(write_module):
     assert not hasattr(torch.ops.clash, "f_x")
 
 
+@pytest.mark.full
 def test_two_thousand_functional_operators_in_one_process(write_module):
     """More kernels than the pool of boxed ones: each is right, on both roads
     and compiled, and unloading returns to the pool."""

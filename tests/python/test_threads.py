@@ -33,6 +33,7 @@ OG_MODULE(%s, ops)
 """
 
 
+@pytest.mark.full
 def test_eight_threads_compile_call_load_unload_and_reload():
     """A part of tests/sweep/threads.py, which compares each result."""
     done = subprocess.run(
@@ -169,6 +170,7 @@ for thread in threads:
 """
 
 
+@pytest.mark.full
 def test_compiled_calls_while_another_thread_reloads(write_module, tmp_path):
     """A reload voids compiled code whose guards a call may be checking."""
     variants = [str(write_module(SOURCE % (factor, "threads_void"), f"v{factor}"))

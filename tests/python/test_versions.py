@@ -29,6 +29,7 @@ print(m.scale_add(x, x, 2.0).tolist())
 """
 
 
+@pytest.mark.full
 def test_no_lowering(basics):
     """Inductor without what our lowering needs: its own road, said once."""
     before = """

@@ -97,10 +97,10 @@ def render(head: str, cases: list[Case]) -> str:
 
 
 class Runner:
-    def __init__(self, build: pathlib.Path, faults: bool,
+    def __init__(self, build: pathlib.Path, dense: int,
                  under: list[str]) -> None:
         self.build = build
-        self.faults = faults
+        self.dense = dense
         self.under = under
 
     def command(self, case: Case, tmp: pathlib.Path) -> tuple[list[str], bool]:
@@ -153,7 +153,7 @@ class Runner:
                         f"{done.returncode}\n{done.stdout}")
             if done.returncode == NOT_MET:
                 return ""
-            fault += 1 + fault // 32
+            fault += 1 + fault // self.dense
 
     def run(self, case: Case) -> Case:
         with tempfile.TemporaryDirectory() as folder:
@@ -167,7 +167,7 @@ class Runner:
                         and case.found_exit == case.exit_status)
                 if not same:
                     case.problem = self.difference(case)
-                elif self.faults and is_tool:
+                elif self.dense and is_tool:
                     case.problem = self.run_faults(case, words)
             except (OSError, subprocess.TimeoutExpired) as error:
                 case.problem = str(error)
@@ -193,8 +193,10 @@ def main() -> int:
                         help="the build folder")
     parser.add_argument("--update", action="store_true",
                         help="write what was found as the expectation")
-    parser.add_argument("--faults", action="store_true",
-                        help="also make every allocation fail in turn")
+    parser.add_argument("--faults", type=int, nargs="?", const=32, default=0,
+                        metavar="N", help="also make allocations fail in turn: "
+                        "the first N, then ever fewer, in steps of an N-th of "
+                        "those before (32)")
     parser.add_argument("--under", default="", metavar="COMMAND",
                         help="run each program under it, say valgrind -q")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -207,7 +209,7 @@ def main() -> int:
     cases = [case for _, _, found in parsed for case in found]
     empty = [path for path, _, found in parsed if not found]
 
-    runner = Runner(args.build.resolve(), args.faults and not args.update,
+    runner = Runner(args.build.resolve(), 0 if args.update else args.faults,
                     shlex.split(args.under))
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         list(pool.map(runner.run, cases))

@@ -62,11 +62,13 @@ def mypy(*files: pathlib.Path) -> subprocess.CompletedProcess[str]:
         cwd=FOLDER, text=True, capture_output=True)
 
 
+@pytest.mark.full
 def test_mypy_strict() -> None:
     done = mypy(*sorted(FOLDER.glob("user_*.py")))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_mypy_finds_wrong_types(tmp_path: pathlib.Path) -> None:
     (tmp_path / "wrong.py").write_text(WRONG)
     done = mypy(tmp_path / "wrong.py")
@@ -89,6 +91,7 @@ def test_pyright(tmp_path: pathlib.Path) -> None:
         "reportArgumentType", "reportAssignmentType"]
 
 
+@pytest.mark.full
 def test_stub(tmp_path: pathlib.Path) -> None:
     """`opgraft inspect --stub`: both checkers know m.softcap and its types."""
     (tmp_path / "softcap.c").write_text(STUBBED)

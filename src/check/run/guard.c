@@ -118,8 +118,16 @@ void og_guard_protect(og_guard *buffer, bool is_read_only) {
              is_read_only ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
+static bool is_canary(const char *begin, const char *end) {
+  return begin == end ||
+         ((unsigned char)*begin == CANARY &&
+          memcmp(begin, begin + 1, (size_t)(end - begin - 1)) == 0);
+}
+
 bool og_guard_is_intact(const og_guard *b, int64_t *out_offset) {
   const char *end = b->data + b->bytes;
+  if (is_canary(end, b->page + b->page_bytes) && is_canary(b->page, b->data))
+    return true;
   for (const char *at = end; at < b->page + b->page_bytes; ++at)
     if ((unsigned char)*at != CANARY) {
       *out_offset = at - b->data;

@@ -116,6 +116,7 @@ def test_a_callable_that_crashes_or_does_not_end():
         assert {f.kind for f in report.faults} == {kind}, str(report)
 
 
+@pytest.mark.full
 def test_functions_of_modules_and_formulas():
     square = opgraft.define("check_square(Tensor x) -> Tensor", row="x * x")
     report = opgraft.check(square, calls=4)

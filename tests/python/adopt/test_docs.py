@@ -33,6 +33,7 @@ def build(folder: pathlib.Path) -> None:
          f"-I{sysconfig.get_paths()['include']}"], check=True, cwd=folder)
 
 
+@pytest.mark.full
 def test_every_example(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

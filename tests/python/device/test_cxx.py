@@ -98,6 +98,7 @@ def test_a_cache_that_cannot_be_written(npu_path: Path, cache: Path) -> None:
     assert str(cache) in out and error == ""
 
 
+@pytest.mark.full
 def test_a_compiler_that_fails(
     npu_path: Path, cache: Path, tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_library_that_is_damaged(
 # --- Compiled once -----------------------------------------------------------
 
 
+@pytest.mark.full
 def test_two_processes_compile_at_once(
     npu_path: Path, cache: Path, tmp_path: Path, cxx: Any
 ) -> None:

@@ -387,6 +387,7 @@ def run_alone(text: str) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 def test_a_name_that_torch_has(
     tmp_path: Path, build: Callable[..., Path], npu_path: Path
 ) -> None:

@@ -133,6 +133,7 @@ def check_each(ops: list[Any]) -> int:
     return right
 
 
+@pytest.mark.full
 def test_some_samples_of_torch(npu: Any) -> None:
     assert check_each(op_db[3::12]) > 0
 

@@ -78,10 +78,12 @@ def run(modules: list[Path], drivers: list[Path], least: int = 14) -> None:
     assert all(int(line.split()[1]) >= least for line in lines)
 
 
+@pytest.mark.full
 def test_on_each_driver(twin: Any, skeleton: Path, npu_path: Path) -> None:
     run([twin(m) for m in MODULES], [skeleton, npu_path])
 
 
+@pytest.mark.full
 def test_without_each_group(twin: Any, lacking: Any) -> None:
     run([twin(MODULES[0])], [lacking(names) for names in optional().values()])
 

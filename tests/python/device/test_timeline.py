@@ -194,6 +194,7 @@ def test_a_trace_of_the_device(tmp_path: Path, npu_path: Path, build: Any
     assert "scale" in page.data["names"]
 
 
+@pytest.mark.full
 def test_the_command(tmp_path: Path) -> None:
     assert "option trace=FILE" in command("--help").stdout
     assert "trace.jsonl: No such file" in command(

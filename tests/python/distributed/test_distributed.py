@@ -60,6 +60,7 @@ def two_compiled(tmp_path_factory: pytest.TempPathFactory
     return run(tmp_path_factory.mktemp("compiled"), 2, more=COMPILED)
 
 
+@pytest.mark.full
 def test_every_operator(two: list[dict[str, Any]]) -> None:
     for found in two:
         faults = {name: f["faults"] for name, f in found["operators"].items()

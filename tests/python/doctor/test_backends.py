@@ -124,6 +124,7 @@ def test_a_backend_that_cannot_be_chosen(
     assert re.search(f"opgraft doctor: .*{said}", capsys.readouterr().err)
 
 
+@pytest.mark.full
 def test_a_suite_with_a_chosen_backend(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "list.txt").write_text("# models\nscript.py\n\n")

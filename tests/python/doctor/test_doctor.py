@@ -46,6 +46,7 @@ def five(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
                      tmp_path_factory.mktemp("five"), "--runs", "5")
 
 
+@pytest.mark.full
 def test_five_causes(five: dict[str, Any]) -> None:
     script = HERE / "five_causes.py"
     found = {(r["line"], r["id"], r["stage"]) for r in five["roots"]}
@@ -79,6 +80,7 @@ def test_times_are_measured(five: dict[str, Any]) -> None:
         "svd" in five["fallbacks"][0]["op"]
 
 
+@pytest.mark.full
 def test_the_script_is_its_own(tmp_path: Path) -> None:
     """Its output, arguments and error are those of Python alone."""
     script = tmp_path / "raises.py"
@@ -113,6 +115,7 @@ def test_a_file_that_is_not_python(tmp_path: Path, text: bytes, told: str) -> No
         f"{told}opgraft doctor: m.og: is not a Python script that can be run\n")
 
 
+@pytest.mark.full
 def test_what_a_script_raises_is_shown_as_python_shows_it(tmp_path: Path) -> None:
     script = tmp_path / "raises.py"
     script.write_text("def f():\n    return 1 / 0\nf()\n")
@@ -136,6 +139,7 @@ def test_a_torch_that_is_too_old(tmp_path: Path) -> None:
         done.stderr)
 
 
+@pytest.mark.full
 def test_a_backend_that_is_missing(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

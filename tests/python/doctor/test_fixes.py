@@ -226,6 +226,7 @@ def test_choices_are_observed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "/m.py": {"mask.any().item()": [False] * 3}}
 
 
+@pytest.mark.full
 def test_what_an_edit_uncovers_is_mended_too(tmp_path: Path) -> None:
     """Read as a tensor, the choice breaks in Block; what it was is known there
     as well. Other edits are right too, and are said to take longer."""
@@ -307,6 +308,7 @@ def only_time_is_open(fixes: list[dict[str, Any]]) -> bool:
     return any(fix["status"] != "verified" for fix in fixes)
 
 
+@pytest.mark.full
 def test_from_break_to_one_graph(tmp_path: Path) -> None:
     """Two roots, one of them opaque, are fixed, compared and timed; the script
     is as it was, and the patch makes it one graph."""
@@ -361,6 +363,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.full
 def test_a_method_becomes_one_opaque_call(tmp_path: Path) -> None:
     """A loop over data in a module with parameters; what follows from it is
     gone with it."""

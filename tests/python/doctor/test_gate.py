@@ -31,6 +31,7 @@ def start(tmp_path: Path, script: str, *options: str
         env={**os.environ, "NO_COLOR": "1", "MARK": str(tmp_path / "mark")})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("end,said,limit", [
     ("raise ValueError('no data')\n", "ValueError: no data",
      "--max-recompiles"),
@@ -54,6 +55,7 @@ def test_gate_fails_for_what_is_no_script(tmp_path: Path) -> None:
         "script.py: is not a Python script that can be run\n")
 
 
+@pytest.mark.full
 def test_gate_passes_a_script_that_ran(tmp_path: Path) -> None:
     done = start(tmp_path, COMPILED, "--max-roots", "9")
     _, errors = done.communicate(timeout=300)
@@ -82,6 +84,7 @@ def stopped(tmp_path: Path, number: int) -> tuple[int, str, int]:
     return run.returncode, output, child
 
 
+@pytest.mark.full
 def test_sigterm_ends_the_script_too(tmp_path: Path) -> None:
     status, output, child = stopped(tmp_path, signal.SIGTERM)
     assert status == 128 + signal.SIGTERM
@@ -89,6 +92,7 @@ def test_sigterm_ends_the_script_too(tmp_path: Path) -> None:
     assert "the run was cut short" in output
 
 
+@pytest.mark.full
 def test_interrupt_reports_what_was_seen(tmp_path: Path) -> None:
     status, output, child = stopped(tmp_path, signal.SIGINT)
     assert status == 128 + signal.SIGINT

@@ -111,6 +111,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return Seen(tmp_path_factory.mktemp("person"))
 
 
+@pytest.mark.full
 def test_each_cause_is_one_root(seen: Seen) -> None:
     """The counter makes two frames compile again, five times each; the
     products of matrices are not roots."""
@@ -157,6 +158,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.full
 def test_the_counter_has_a_fix(tmp_path: Path) -> None:
     (tmp_path / "counter.py").write_text(COUNTER)
     done = doctor(tmp_path, "--runs", "3", "--budget", "600",
@@ -180,6 +182,7 @@ def test_verifying_is_bounded_and_says_so(seen: Seen) -> None:
     assert times == sorted(times) and times[-1] <= BUDGET_S
 
 
+@pytest.mark.full
 def test_a_small_budget_leaves_roots_proposed(tmp_path: Path) -> None:
     (tmp_path / "counter.py").write_text(COUNTER)
     begin = time.monotonic()

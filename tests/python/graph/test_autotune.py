@@ -268,6 +268,7 @@ def kernels_key() -> str:
     return sha256(each.encode()).hexdigest()[:12]
 
 
+@pytest.mark.full
 def test_what_was_found_is_kept(tmp_path: Path) -> None:
     """By two processes at once; a damaged file is said, and replaced."""
     first, second = start(tmp_path, "16"), start(tmp_path, "24")
@@ -294,6 +295,7 @@ def test_what_was_found_is_kept(tmp_path: Path) -> None:
     decided(tmp_path)
 
 
+@pytest.mark.full
 def test_nothing_is_timed_where_results_must_repeat(tmp_path: Path) -> None:
     found = [end(start(tmp_path / str(i), "16", "deterministic"))[0]
              for i in range(2)]

@@ -50,6 +50,7 @@ def ok(text: str) -> str:
     return done.stderr
 
 
+@pytest.mark.full
 def test_no_executable_memory() -> None:
     """PR_SET_MDWE, of Linux 6.3: what was writable cannot become executable."""
     done = run("""
@@ -81,6 +82,7 @@ def test_no_executable_memory() -> None:
     assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_a_fork_after_the_first_call(threads: int) -> None:
     """Its threads are not the child's: it gets others."""
@@ -101,6 +103,7 @@ def test_a_fork_after_the_first_call(threads: int) -> None:
     """)
 
 
+@pytest.mark.full
 def test_more_threads_than_cores() -> None:
     ok("""
         torch.set_num_threads(8)
@@ -109,6 +112,7 @@ def test_more_threads_than_cores() -> None:
     """)
 
 
+@pytest.mark.full
 def test_calls_from_eight_threads() -> None:
     ok("""
         calls, found = both(), []
@@ -126,6 +130,7 @@ def test_calls_from_eight_threads() -> None:
     """)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("precision", ["f32", "bf16", "int8"])
 def test_short_of_memory(precision: str) -> None:
     """A MemoryError, and right results once there is memory."""

@@ -171,6 +171,7 @@ def check(seed: int) -> bool:
     return True
 
 
+@pytest.mark.full
 def test_random_expressions_of_sizes() -> None:
     tried = sum(check(seed) for seed in range(24))
     assert tried >= 12

@@ -182,6 +182,7 @@ def test_a_training_step_with_lanes(nap: Any) -> None:
 HANG_S = 300
 
 
+@pytest.mark.full
 def test_convolutions_in_lanes_do_not_wait_for_each_other(
         tmp_path: Path) -> None:
     """oneDNN's gradients of weights have a barrier for as many threads as it
@@ -202,6 +203,7 @@ assert torch.get_num_threads() == 2
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full
 def test_a_lane_that_never_looped_has_one_thread(
         build: Callable[..., Path], tmp_path: Path) -> None:
     """A thread takes the user's number of threads at its first parallel loop:

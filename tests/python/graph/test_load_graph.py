@@ -253,6 +253,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_two_processes_have_one_copy(tmp_path: Path) -> None:
     path = tmp_path / "m.og"

@@ -33,6 +33,7 @@ def test_the_table_is_this_torch_s() -> None:
     assert meaning.changed() == CHANGED[version]
 
 
+@pytest.mark.full
 def test_the_table_is_the_engine_s() -> None:
     """All calls that raise nothing, as one graph."""
     pairs = [p for p in PAIRS if "Error" not in p[2] and meaning.is_kept(p[0])]
@@ -171,6 +172,7 @@ def planted(seed: int, count: int) -> int:
     return done.stdout.count("is ATen's")
 
 
+@pytest.mark.full
 def test_a_changed_operator_is_found_and_left_to_aten() -> None:
     assert planted(seed=1, count=3) >= 3
 
@@ -246,6 +248,7 @@ print(tried, raised, left)
 """
 
 
+@pytest.mark.full
 def test_clamp_of_integers_as_newer_torches_have_it() -> None:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", CLAMPS],
                           capture_output=True, text=True)

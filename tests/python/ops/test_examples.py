@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FOLDER = Path(__file__).resolve().parents[3] / "examples" / "ragged_serving"
 
 
@@ -18,6 +20,7 @@ def run(script: str) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 def test_serving_gives_equal_tokens() -> None:
     found = run("serve.py")
     assert "give equal tokens; 0 requests differ from plain torch" in found

@@ -114,6 +114,7 @@ def test_export_decomposes() -> None:
     torch.testing.assert_close(plain.module()(x), x.softmax(-1) * 2)
 
 
+@pytest.mark.full
 def test_inductor_fuses_it_with_its_gradient() -> None:
     from torch._inductor.utils import run_and_get_code
 

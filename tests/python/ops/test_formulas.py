@@ -514,6 +514,7 @@ def random_formulas(folder: Path, first: int, counts: tuple[Any, ...] = MEANS
     assert compared > 20 * counts[0][1]
 
 
+@pytest.mark.full
 def test_random_formulas(tmp_path: Path) -> None:
     random_formulas(tmp_path, 0)
 

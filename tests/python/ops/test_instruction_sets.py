@@ -32,6 +32,7 @@ forced = pytest.mark.skipif(
 sets = pytest.mark.parametrize("isa", ["scalar", "avx2", "avx512"])
 
 
+@pytest.mark.full
 @forced
 @sets
 def test_short(isa: str) -> None:

@@ -188,6 +188,7 @@ def test_the_largest_of_nothing(
 # --- The search ---------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_calls_at_their_borders() -> None:
     tally = search(seed=7, bases=40, most=8)
     assert not tally.problems, "\n".join(tally.problems)

@@ -215,6 +215,7 @@ def ir_operators() -> set[str]:
                           re.MULTILINE))
 
 
+@pytest.mark.full
 def test_every_ir_operator_runs_without_a_host(tmp_path: pathlib.Path) -> None:
     """Each is in a graph of the tests above, which run it."""
     path = tmp_path / "row.og"

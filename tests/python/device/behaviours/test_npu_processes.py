@@ -154,6 +154,7 @@ def test_all_reduce(npu_path: Path, tmp_path: Path) -> None:
     assert answers == [("npu:0", [3.0, 3.0, 3.0])] * 2
 
 
+@pytest.mark.full
 @pytest.mark.behaviour("distributed", "all collectives take device tensors")
 def test_collectives(npu_path: Path, tmp_path: Path) -> None:
     """Results of two processes, and the gradients of a DDP module."""
