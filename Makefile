@@ -78,11 +78,14 @@ $(VENV)/.rivals: tools/rivals.txt $(VENV)/.requirements
 	touch $@
 
 # One compile makes the package and the C tests: what is tested is what ships.
+# Debian 12's pip has no -C for --config-settings.
 $(VENV)/.package: $(VENV)/.requirements $(PACKAGE_SOURCES)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation . \
-	  -Cbuild-dir=$(BUILD) -Ccmake.define.CMAKE_C_FLAGS=-g \
-	  -Ccmake.define.OPGRAFT_BUILD_PYTHON=ON \
-	  -Ccmake.define.OPGRAFT_BUILD_TESTS=ON -Ccmake.define.OPGRAFT_WERROR=ON
+	  --config-settings=build-dir=$(BUILD) \
+	  --config-settings=cmake.define.CMAKE_C_FLAGS=-g \
+	  --config-settings=cmake.define.OPGRAFT_BUILD_PYTHON=ON \
+	  --config-settings=cmake.define.OPGRAFT_BUILD_TESTS=ON \
+	  --config-settings=cmake.define.OPGRAFT_WERROR=ON
 	touch $@
 
 demo: setup

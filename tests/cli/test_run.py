@@ -88,6 +88,9 @@ def test_wrong_use_is_said(mlp: Program) -> None:
     assert "b.npy holds f32 with 1 dim, expected %x: f32[s0, 3] for input 0" in err
     err = mlp.fails(2, "run", "m.og", "--in", "x.npy", "--in", "x=x.npy")
     assert "given twice" in err
+    np.save(mlp.folder / "wide.npy", np.ones((2, 4), "f4"))
+    err = mlp.fails(2, "run", "m.og", "--in", "wide.npy", "--in", "b.npy", "--in", "2")
+    assert "input 0 (x): its size in dim 1 is 4 here, expected 3" in err
     given = ["--in", "x.npy", "--in", "b.npy", "--in", "2"]
     assert "one too many" in mlp.fails(2, "run", "m.og", *given, "--in", "x.npy")
     out = [word for i in range(6) for word in ("--out", f"{i}.npy")]

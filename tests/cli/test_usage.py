@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
+import og_file
 import pytest
 
 COMMANDS = ["new", "gen", "build", "check", "adopt", "inspect", "run", "pack", "bench", "tune", "doctor", "report", "info",
@@ -66,6 +68,62 @@ def test_no_command_prints_usage_on_stderr(program):
 )
 def test_wrong_usage_is_explained(program, words, text):
     assert text in program.fails(2, *words)
+
+
+# docs/cli.md, "Exit status". Of adopt --check and doctor, which start PyTorch, and of
+# signals: test_adopt.py, test_check_stop.py, tests/python/doctor/test_gate.py; of
+# --bisect: test_run.py.
+STATUSES = {
+    0: ["new gate", "gen norms.yaml", "build one.c", "check right.c --calls 8",
+        "inspect one.c", "run m.og --in x.npy", "bench one.c --time 15 --size 8",
+        "pack m.og --out packed.og", "tune", "report run.events",
+        "report run.events --max-roots 1", "doctor --compare run.events run.events",
+        "info --no-python", "completion fish", "help run"],
+    1: ["build cut.c", "build wrong.c", "check other.c --calls 8",
+        "bench refusing.c --time 15", "report run.events --max-roots 0"],
+    2: ["new 1gate", "gen missing.yaml", "build missing.c", "check missing.so",
+        "check wrong.c", "adopt missing.yaml", "inspect missing.so", "inspect cut.c", "run missing.og",
+        "run m.og --in y.npy", "bench missing.so", "pack one.c", "tune --import missing",
+        "report missing.events", "info more",
+        "completion ksh", "help nothing", "nothing", ""],
+}
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_exit_statuses_are_those_of_the_page(program, status):
+    given = {
+        "one.c": ONE, "cut.c": ONE[:-20],
+        "wrong.c": ONE.replace("-> [N]", "-> [M]"),
+        "right.c": ONE.replace('.backward = "none"', '.expect = "no_gradient: x"'),
+        "other.c": ONE.replace(".backward", '.reference = "x + 1", .backward'),
+        "refusing.c": ONE.replace(
+            "return OG_OK;", 'return og_fail(call, OG_INVALID, "no");'),
+        "norms.yaml": '- schema: "f(Tensor x) -> Tensor"\n  shape: "x[N] -> [N]"\n',
+        "run.events": "opgraft-events 1\ncause\tstage=dynamo\tid=GB0124\t"
+                      "file=m.py\tline=3\nend\tstatus=ok\n"}
+    for name, text in given.items():
+        program.write(name, text)
+    (program.folder / "m.og").write_bytes(og_file.write(
+        "graph m(%x: f32[4]) {\n  %y: f32[4] = exp(%x)\n  return %y\n}\n", []))
+    np.save(program.folder / "x.npy", np.zeros(4, "f4"))
+    for line in STATUSES[status]:
+        done = program.run(*line.split(), env={"XDG_CACHE_HOME": str(program.folder)})
+        assert done.returncode == status, (line, done.stdout, done.stderr)
+    stated = {word for line in STATUSES[status] for word in line.split()[:1]}
+    assert status == 1 or stated >= set(COMMANDS) - {"adopt", "doctor"}
+
+
+def test_names_of_temporaries_are_never_said(program):
+    """A C file is built to one first."""
+    program.write("cut.c", ONE[:-20])
+    program.write("wrong.c", ONE.replace("-> [N]", "-> [M]"))
+    program.write("other.c", ONE.replace(".backward", '.reference = "x + 1", .backward'))
+    (program.folder / "tmp").mkdir()
+    for command in ("build", "inspect", "check", "bench"):
+        for name in ("cut.c", "wrong.c", "other.c"):
+            done = program.run(command, name, env={"TMPDIR": str(program.folder / "tmp")})
+            assert "/tmp" not in done.stdout + done.stderr, (command, name)
+    assert not list((program.folder / "tmp").iterdir())
 
 
 @pytest.mark.parametrize("command", ["check", "inspect", "bench"])

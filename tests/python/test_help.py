@@ -11,6 +11,7 @@ import sys
 import warnings
 
 import pytest
+import torch
 
 import opgraft
 
@@ -47,6 +48,25 @@ OG_MODULE(help_twice, ops)
     assert "kernels   loops of x * 2" in said
     assert "where" not in said
     assert "twice" in dir(m)
+
+
+def test_numbers_in_a_kernel_s_error(write_module):
+    path = write_module(r"""
+#include <opgraft/op.h>
+static og_status run(const og_call *call) {
+  return og_failf(call, OG_INVALID, "%s[%lld] is %g, expected 0 to %d", "index",
+                  (long long)call->dim[0], 8.5, 7);
+}
+static const og_kernel kernels[] = {{.device = OG_CPU, .run = run}};
+static const og_op ops[] = {{
+    .schema = "at(Tensor x) -> Tensor", .shape = "x[N] -> [N]",
+    .dtype = "x: f32 -> x", .kernels = OG_KERNELS(kernels)}};
+OG_MODULE(help_at, ops)
+""")
+    at = opgraft.load(path).at
+    with pytest.raises(RuntimeError) as raised:
+        at(torch.ones(3))
+    assert str(raised.value) == "at: index[3] is 8.5, expected 0 to 7"
 
 
 def test_a_missing_module_says_how_to_build_it(tmp_path):

@@ -201,10 +201,10 @@ class _Program:
                 "backend=\"opgraft\") runs such a model in segments",
                 error.node) from None
         tools[7] = self.attributes
-        tools[11] = self._size_text
+        tools[11] = self.size_text
         return tuple(tools)
 
-    def _size_text(self, size: Any) -> str:
+    def size_text(self, size: Any) -> str:
         return targets.size_text(size, self.symbols)
 
     # --- What the guards need ------------------------------------------------
@@ -227,7 +227,7 @@ class _Program:
             given = value.shape if isinstance(value, torch.Tensor) else [value]
             for size in given:
                 if isinstance(size, torch.SymInt):
-                    found[self._size_text(size)] = size.node.hint
+                    found[self.size_text(size)] = size.node.hint
         return found
 
     def ranges(self) -> list[tuple[int, int, int, int]]:
@@ -301,7 +301,7 @@ def freeze(
     arguments = Arguments(
         model.forward if isinstance(model, torch.nn.Module) else model,
         args, dict(kwargs or {}), spec.in_spec,
-        [node.meta["val"] for _, node in program.inputs])
+        [node.meta["val"] for _, node in program.inputs], program.size_text)
     recipe = Recipe(freeze, model, args, kwargs, dynamic_shapes, options,
                     graph)
     is_flat = spec.in_spec == pytree.tree_structure(

@@ -32,15 +32,22 @@ class Arguments:
     caller knows them by: "x", "masks[0]", "batch['ids']"."""
 
     def __init__(self, forward: Callable[..., Any], args: tuple[Any, ...],
-                 kwargs: dict[str, Any], spec: Any, values: list[Any]) -> None:
+                 kwargs: dict[str, Any], spec: Any, values: list[Any],
+                 size_text: Callable[[Any], str]) -> None:
+        """`size_text`: how the graph calls a size that varies."""
         self.spec = spec
         self.signature = _signature(forward)
         self.given = _bind(self.signature, args, kwargs)
         self.count, self.keywords = len(args), list(kwargs)
         paths = pytree.tree_flatten_with_path((args, kwargs))[0]
         self.names = tuple(self._name(path) for path, _ in paths)
+
+        def named(sizes: Any) -> tuple[Any, ...]:
+            return tuple(n if isinstance(n, int) else size_text(n)
+                         for n in sizes)
+
         self.wanted = [
-            (v.dtype, tuple(v.shape), v.stride(), v.device)
+            (v.dtype, named(v.shape), named(v.stride()), v.device)
             if isinstance(v, torch.Tensor) else None for v in values]
 
     def _name(self, path: tuple[Any, ...]) -> str:

@@ -306,10 +306,10 @@ def _is_outside(event: Any) -> bool:
     around = event.cpu_parent
     while around is not None and "::" not in around.name:
         around = around.cpu_parent  # PyTorch's own marks of compiled frames
-    return around is None or _is_python(around.name)
+    return around is None or _has_python_kernel(around.name)
 
 
-def _is_python(name: str) -> bool:
+def _has_python_kernel(name: str) -> bool:
     key = name.replace("::", "/")
     return any(f"{key}/{kind}" in torch.library._impls
                for kind in ("CPU", "CompositeExplicitAutograd"))

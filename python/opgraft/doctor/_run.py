@@ -138,8 +138,11 @@ def script(path: str, arguments: list[str], events: str, runs: int,
     except ImportError as error:
         print(f"opgraft doctor: {error}", file=sys.stderr)
         return CANNOT_RUN
-    if os.path.isfile(path) and texts is None and not _is_python(path):
-        return CANNOT_RUN
+    code = None
+    if os.path.isfile(path):
+        code = _code_of(os.path.abspath(path), texts or {})
+        if code is None:
+            return CANNOT_RUN
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(path)) if os.path.isfile(
         path) else os.getcwd()
@@ -147,7 +150,7 @@ def script(path: str, arguments: list[str], events: str, runs: int,
         with recording(events, runs, script=os.path.abspath(path),
                        arguments=shlex.join(arguments),
                        is_tested=outputs is not None) as recorder:
-            _run_main(path, (texts or {}).get(os.path.abspath(path)))
+            _run_main(path, code)
             if outputs is not None:
                 outputs.entries = recorder.entries
             for entry in recorder.entries if outputs is not None else ():
@@ -162,32 +165,28 @@ def script(path: str, arguments: list[str], events: str, runs: int,
 _kept: list[Any] = []
 
 
-def _is_python(path: str) -> bool:
-    """Whether a file can be compiled; prints why not."""
+def _code_of(file: str, texts: Texts) -> types.CodeType | None:
+    """None where it is not Python; prints why."""
     try:
-        compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+        return compile(texts.get(file) or Path(file).read_bytes(), file, "exec",
+                       dont_inherit=True)
     except (OSError, SyntaxError, ValueError) as error:
-        print("".join(traceback.format_exception_only(error)), end="",
+        print("".join(traceback.format_exception_only(error))
+              + f"opgraft doctor: {file}: is not a Python script that can be run",
               file=sys.stderr)
-        print(f"opgraft doctor: {path}: is not a Python script that can be run",
-              file=sys.stderr)
-        return False
-    return True
+        return None
 
 
 _CALLABLE = re.compile(r"[\w.]+:\w+")  # module:function, called with nothing
 
 
-def _run_main(path: str, text: str | None) -> None:
-    if _CALLABLE.fullmatch(path) and not os.path.isfile(path):
+def _run_main(path: str, code: types.CodeType | None) -> None:
+    if code is None:
         module, name = path.split(":")
         _kept.append(getattr(importlib.import_module(module), name)())
         return
-    file = os.path.abspath(path)
-    code = compile(Path(file).read_bytes() if text is None else text, file,
-                   "exec", dont_inherit=True)
     main = types.ModuleType("__main__")
-    main.__file__ = file
+    main.__file__ = os.path.abspath(path)
     before, sys.modules["__main__"] = sys.modules["__main__"], main
     _kept.append(main)
     try:

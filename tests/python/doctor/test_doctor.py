@@ -112,7 +112,8 @@ def test_a_file_that_is_not_python(tmp_path: Path, text: bytes, told: str) -> No
     assert done.returncode == 2 and done.stdout == ""
     assert "Traceback" not in done.stderr
     assert done.stderr.endswith(
-        f"{told}opgraft doctor: m.og: is not a Python script that can be run\n")
+        f"{told}opgraft doctor: {tmp_path}/m.og: is not a Python script that can "
+        "be run\n")
 
 
 @pytest.mark.full

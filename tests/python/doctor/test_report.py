@@ -151,6 +151,29 @@ def test_why_a_fix_did_not_hold_stands_beside_it(tmp_path: Path) -> None:
         assert why.strip() in report(events, form, "-").stdout, form
 
 
+def test_lines_are_whole_in_pipes(tmp_path: Path) -> None:
+    """What a terminal cuts to its width; and the page leads to torch's own of a
+    break."""
+    long = "word " * 100 + "end"
+    events = tmp_path / "long.events"
+    events.write_text(
+        f"opgraft-events 1\nrun\tscript=/{'d' * 300}/train.py\ttorch=2.13.0\n"
+        f"cause\tstage=dynamo\tid=GB0124\tfile=/{'e' * 300}.py\tline=3\t"
+        f"code=code {long}\ttitle=title {long}\n"
+        f"fix\tfile=/{'e' * 300}.py\tline=3\tid=GB0124\tclass=rewrite\t"
+        f"title=fix {long}\tstatus=refuted\ttext=why {long}\n"
+        f"note\ttext=note {long}\nend\tstatus=raised\ttext=raised {long}\n")
+    lines = report(events).stdout.splitlines()
+    for text in ("/" + "d" * 300 + "/train.py (torch", "/" + "e" * 300 + ".py:3",
+                 *(f"{part} {long}" for part in
+                   ("code", "title", "fix", "why", "note", "raised"))):
+        assert any(text in line for line in lines), text
+    page = Page()
+    page.feed(report(events, "--html", "-").stdout)
+    assert page.links == ["https://meta-pytorch.github.io/compile-graph-break-"
+                          "site/gb/gb0124.html"]
+
+
 def test_baseline_goes_by_site(tmp_path: Path) -> None:
     def write(name: str, *causes: tuple[str, int, str]) -> Path:
         path = tmp_path / name

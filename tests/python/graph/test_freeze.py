@@ -339,7 +339,7 @@ def test_guard_range() -> None:
     for size in (1, 10):
         with pytest.raises(GuardError, match=f"size 0 is {size}, and the graph"):
             f(torch.randn(size, 4))
-    with pytest.raises(GuardError, match=r"argument a is f32\[5, 3\], .*, 4\]"):
+    with pytest.raises(GuardError, match=r"a is f32\[5, 3\], .* f32\[n, 4\]"):
         f(torch.randn(5, 3))
 
 
