@@ -72,6 +72,7 @@
 //   has_lists, has_data_dependent_result, is_formula_derived, is_derived
 //                booleans; the last two: the kernel is the formula itself, and
 //                the operator a derivative of another formula
+//   computes_in_integers  whether the formula does so for integers
 //   kernels      list of {device, device_code, dtypes, isa, has_supports};
 //                device: "cpu", "cuda", "rocm", "ext" or null
 //
@@ -561,6 +562,8 @@ void og_decl_describe(const og_decl *decl, og_text *out) {
   og_json_bool(out, "has_data_dependent_result",
                decl->has_data_dependent_result);
   og_json_bool(out, "is_formula_derived", decl->is_formula_derived);
+  og_json_bool(out, "computes_in_integers",
+               decl->formula != NULL && decl->formula->is_integer);
   og_json_bool(out, "is_derived", decl->is_derived);
   PUT_LIST(w, "kernels", decl->kernel_count, put_kernel(w, &decl->kernels[i]));
   og_json_end(out, '}');

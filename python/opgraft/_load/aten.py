@@ -2,8 +2,8 @@
 """A formula as a function of ATen operators.
 
 It is read from the author's text, which is Python's grammar too, and shares
-nothing with the row engine. Inductor fuses it, `opgraft.decompositions()` gives
-it to torch.export and ONNX, and devices for which there is no kernel run it.
+nothing with the row engine. Inductor fuses a formula, `opgraft.decompositions()`
+gives it to torch.export and ONNX. Devices for which there is no kernel run both.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ _RUNNING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "row_cumsum": lambda x: x.cumsum(-1),
     "row_cumsum_reversed": lambda x: x.flip(-1).cumsum(-1).flip(-1),
 }
+# Types that C's row engine does not know.
+_WIDE = {torch.float64, torch.uint16, torch.uint32, torch.uint64}
 _TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32,
           "f64": torch.float64}
 # What names the halves of a last dim, and puts them together.
@@ -142,10 +144,10 @@ class _Space:
         self.tables = {n.value.id for s in statements for n in ast.walk(s)
                        if isinstance(n, ast.Subscript)
                        and isinstance(n.value, ast.Name)}
-        named = {n.id for s in statements for n in ast.walk(s)
-                 if isinstance(n, ast.Name)}
+        self.named = {n.id for s in statements for n in ast.walk(s)
+                      if isinstance(n, ast.Name)}
         self.args = {p["name"]: _items(d, p["tensor"]) for p in d.params
-                     if p["tensor"] is not None and p["name"] in named}
+                     if p["tensor"] is not None and p["name"] in self.named}
         self.results = dict(zip(_result_names(d), _results(d), strict=True))
         self.wide = wide | self._assigned(statements, _JOINS)
         self.items: list[Any] | None = None
@@ -180,22 +182,20 @@ class _Space:
                 return items[-1]
         return wide[-1] if wide else None
 
-    def place(self, own: list[Any]) -> list[str]:
+    def places(self, own: list[Any], rank: int) -> list[str]:
+        """What `_place` says, for each dim."""
         assert self.items is not None
         place = _place(self.items, own)
         assert place is not None
-        return place
+        count = rank - (len(self.items) - 1)  # of a pack
+        return [what for item, what in zip(self.items, place, strict=True)
+                for _ in range(count if item["kind"] == "pack" else 1)]
 
-    def spread(self, place: list[str], sizes: list[Any], rank: int) -> list[Any]:
+    def spread(self, own: list[Any], sizes: list[Any], rank: int) -> list[Any]:
         """Sizes with a 1 for each dim that is lacking."""
-        assert self.items is not None
-        out: list[Any] = []
-        left = list(sizes)
-        for item, what in zip(self.items, place, strict=True):
-            count = rank - (len(self.items) - 1) if item["kind"] == "pack" else 1
-            for _ in range(count):
-                out.append(1 if what == "lacks" else left.pop(0))
-        return out
+        left = iter(sizes)
+        return [1 if what == "lacks" else next(left)
+                for what in self.places(own, rank)]
 
 
 # --- A call -------------------------------------------------------------------
@@ -204,15 +204,18 @@ class _Space:
 class _Call:
     """Values of names, in what is computed in."""
 
-    def __init__(self, d: Description, values: list[Any]) -> None:
+    def __init__(self, d: Description, values: list[Any],
+                 likes: list[torch.Tensor]) -> None:
         self.d = d
         self.given = {p["name"]: v is not None
                       for p, v in zip(d.params, values, strict=True)}
         self.tensors = {p["name"]: v
                         for p, v in zip(d.params, values, strict=True)
                         if isinstance(v, torch.Tensor)}
-        self.dtype = self._class(list(self.tensors.values()))
         self.space = _Space(d)
+        self.dtype = self._class(likes + [
+            v for p, v in zip(d.params, values, strict=True)
+            if p["name"] in self.space.named])
         # One that no statement names may say how large a result is.
         self.tensors = {k: v for k, v in self.tensors.items()
                         if k in self.space.args}
@@ -224,6 +227,7 @@ class _Call:
         for name, x in self.tensors.items():
             if name not in self.space.wide | self.space.tables:
                 self.names[name] = self._aligned(name, x)
+        self.run()
 
     def _rank(self) -> int:
         """Of the space, by an operand that has its pack."""
@@ -246,8 +250,7 @@ class _Call:
             sizes[-1] = sizes[-1] // 2
         if name in self.space.tables:
             sizes = sizes[1:]
-        return self.space.spread(self.space.place(self.space.args[name]), sizes,
-                                 self.rank)
+        return self.space.spread(self.space.args[name], sizes, self.rank)
 
     def _aligned(self, name: str, x: torch.Tensor) -> torch.Tensor:
         x = x.to(self.dtype)
@@ -256,34 +259,24 @@ class _Call:
     def _rows(self, table: torch.Tensor, own: list[Any], index: str
               ) -> tuple[torch.Tensor, ...]:
         """What chooses elements of a table, by dim of it."""
-        sizes = self.space.spread(self.space.place(own), list(table.shape[1:]),
-                                  self.rank)
+        sizes = self.space.spread(own, list(table.shape[1:]), self.rank)
         chosen = [self.tensors[index].long().reshape(self._sizes(index))]
-        dims = [k for k in range(self.rank) if self._has(own)[k]]
-        for k in dims:
+        for k, what in enumerate(self.space.places(own, self.rank)):
+            if what == "lacks":
+                continue
             chosen.append(torch.arange(sizes[k], device=table.device).reshape(
                 *[1] * k, -1, *[1] * (self.rank - k - 1)))
         return tuple(chosen)
 
-    def _has(self, own: list[Any]) -> list[bool]:
-        """By dim of the space: whether an operand has a dim for it."""
-        assert self.space.items is not None
-        out: list[bool] = []
-        for item, what in zip(self.space.items, self.space.place(own),
-                              strict=True):
-            count = (self.rank - (len(self.space.items) - 1)
-                     if item["kind"] == "pack" else 1)
-            out += [what != "lacks"] * count
-        return out
-
-    def _class(self, tensors: list[torch.Tensor]) -> torch.dtype:
-        dtypes = {t.dtype for t in tensors}
-        if torch.float64 in dtypes:
-            return torch.float64
-        if any(t.is_floating_point for t in dtypes):
-            return torch.float32
-        text = self.d.tables["row"]
-        return torch.float64 if "/" in text or "." in text else torch.int64
+    def _class(self, own: list[Any]) -> torch.dtype:
+        """What C computes in (class_of of src/decl/formula_program.c)."""
+        given = {t.dtype for t in own if isinstance(t, torch.Tensor)}
+        floats = {t for t in given if t.is_floating_point}
+        if (self.d.tables["computes_in_integers"] and not floats
+                and torch.uint64 not in given
+                and not any(isinstance(v, float) for v in own)):
+            return torch.int64
+        return torch.float32 if floats and not given & _WIDE else torch.float64
 
     def tensor(self, value: Any) -> torch.Tensor:
         if isinstance(value, torch.Tensor):
@@ -415,7 +408,8 @@ class _Call:
         first = next(iter(self.tensors.values()))
         out = first.new_zeros(like.shape, dtype=self.dtype)
         own = self.space.results[name]
-        size = (self.shape if self._has(own)[-1] else (*self.shape[:-1], 1))
+        has_row = self.space.places(own, self.rank)[-1] != "lacks"
+        size = self.shape if has_row else (*self.shape[:-1], 1)
         for value, index in zip(nodes[::2], nodes[1::2], strict=True):
             assert isinstance(index, ast.Name)
             rows = [r.expand(size) for r in self._rows(out, own, index.id)]
@@ -428,18 +422,12 @@ class _Call:
         value = self.tensor(value)
         if self.space.items is None:
             return value.expand(self.shape).sum_to_size(size)
-        has = [w == "has" for w in self.space.place(self.space.results[name])]
-        if not has[-1] and self.space.items[-1]["kind"] != "pack":
+        places = self.space.places(self.space.results[name], self.rank)
+        if self.space.items[-1]["kind"] != "pack" and places[-1] != "has":
             value = value.expand(*self.shape[:-1], 1)
         else:
             value = self.full(value)
-        at = 0
-        added: list[int] = []
-        for item, is_there in zip(self.space.items, has, strict=True):
-            count = (len(self.shape) - (len(self.space.items) - 1)
-                     if item["kind"] == "pack" else 1)
-            added += range(at, at + count) if not is_there else []
-            at += count
+        added = [k for k, what in enumerate(places) if what != "has"]
         return (value.sum(added) if added else value).reshape(size)
 
 
@@ -468,13 +456,15 @@ def function(d: Description) -> Callable[..., Any]:
     """The formula over tensors of any kind."""
     def run(*args: Any, **kwargs: Any) -> Any:
         values = d.bind(args, kwargs)
-        call = _Call(d, values)
-        call.run()
-        out = tuple(
-            call.result(name, like).to(like.dtype).contiguous()
-            for name, like in zip(_result_names(d), infer(d, values),
-                                  strict=True))
-        return out if len(out) > 1 else out[0]
+        likes = infer(d, values)
+        call = _Call(d, values, likes)
+        out: list[torch.Tensor] = []
+        for name, like in zip(_result_names(d), likes, strict=True):
+            y = call.result(name, like).to(like.dtype).contiguous()
+            shared = [t for t in (*values, *out) if isinstance(t, torch.Tensor)
+                      and torch._C._is_alias_of(t, y)]
+            out.append(y.clone() if shared else y)
+        return tuple(out) if len(out) > 1 else out[0]
 
     return run
 

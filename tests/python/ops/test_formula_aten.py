@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import formula_grow
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import opgraft
+from opgraft._base.rules import DTYPES
 
 # Operator, shape, row, sizes.
 KNOWN: list[tuple[str, str | None, str, list[tuple[int, ...]]]] = [
@@ -97,6 +99,39 @@ def test_random_formulas() -> None:
             compared += int(is_known.sum())
     print(f"{compared} elements compared with ATen's")
     assert compared > 1000
+
+
+@pytest.mark.parametrize("function", """
+    exp sqrt erf floor abs row_sum row_mean
+    """.split())
+def test_types_are_those_of_a_call(function: str) -> None:
+    """C decides what is computed in by the result's type as well."""
+    compared = 0
+    for given, result in itertools.product(
+            ("u8", "i32", "i64", "f16", "f32", "f64"), repeat=2):
+        name = f"{function}_{given}_{result}"
+        f = opgraft.define(f"{name}(Tensor x, Scalar k) -> Tensor",
+                           row=f"y = {function}(x + k)", name=f"as_aten::{name}",
+                           shape="x[*N, D] -> [*N, D]",
+                           dtype=f"x: {given} -> {result}")
+        plain = opgraft.decompositions()[getattr(torch.ops.as_aten, name).default]
+        x = torch.tensor([[0, 2, 3], [4, 1, 4]]).to(DTYPES[given])
+        for k in (1, 0.5):
+            found, exact = f(x, k), plain(x, k)
+            assert found.dtype == exact.dtype
+            torch.testing.assert_close(found, exact, equal_nan=True, msg=name)
+            compared += 1
+    assert compared == 72
+
+
+def test_results_share_no_memory() -> None:
+    pair = opgraft.define("pair(Tensor x) -> (Tensor a, Tensor b)",
+                          row="a = x; b = a", name="as_aten::pair")
+    x = torch.zeros(4)
+    for f in (pair, opgraft.decompositions()[torch.ops.as_aten.pair.default]):
+        a, b = f(x)
+        a.add_(1)
+        assert x.sum() == 0 and b.sum() == 0
 
 
 def test_export_decomposes() -> None:
