@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import torch
 
@@ -20,6 +20,8 @@ from .. import _C
 from .log import say
 
 TESTED = "2.13", "2.15"  # the oldest and the newest torch
+# Of a device that opgraft drives: what runs operators of the CPU on copies.
+on_copies: dict[str, Callable[..., Any]] = {}
 
 _lock = threading.Lock()
 _is_ready = False

@@ -227,7 +227,7 @@ def _sizes_by_callback(d: Description, values: list[Any]) -> list[Any]:
     return d.callback(tuple(_described(v) for v in values))
 
 
-def _scope(d: Description, values: list[Any]) -> Scope:
+def scope_of(d: Description, values: list[Any]) -> Scope:
     """The sizes of a call with these values, types and shapes checked."""
     tensors: list[Any] = [v for v, p in zip(values, d.params, strict=False)
                           if p["tensor"] is not None]
@@ -253,7 +253,7 @@ def _device(d: Description, scope: Scope) -> torch.device:
 def arrange(d: Description, fresh: list[Any], values: list[Any]) -> Any:
     """What the dispatcher's form returns: the fresh results, and between them
     the int results, which the rules alone decide."""
-    scope = _scope(d, values) if d.numbers else None
+    scope = scope_of(d, values) if d.numbers else None
     out = [
         fresh[r["fresh"]] if scope is None or r["value"] is None
         else scope.as_int(scope.value(r["value"]))
@@ -264,7 +264,7 @@ def arrange(d: Description, fresh: list[Any], values: list[Any]) -> Any:
 
 def infer(d: Description, values: list[Any]) -> list[Any]:
     """Empty tensors for the fresh results of a call with these values."""
-    scope = _scope(d, values)
+    scope = scope_of(d, values)
     tensors = scope.tensors
     device = _device(d, scope)
     out: list[Any] = []

@@ -10,7 +10,16 @@ from torch.utils import backend_registration
 
 from .. import _C
 from .._base import host, locks
-from . import accelerator, autocast, dlpack, operators, registry, state, storage
+from . import (
+    accelerator,
+    autocast,
+    dlpack,
+    fallback,
+    operators,
+    registry,
+    state,
+    storage,
+)
 from .backend import Backend
 from .state import Device
 
@@ -60,6 +69,7 @@ def _register(device: Device) -> Device:
     backend = Backend(device)
     _register_backend(device, backend)
     operators.register()
+    host.on_copies[device.name] = fallback.run
     autocast.register()
     state.loaded = device
     storage.register(load_device)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A formula as a function of ATen operators.
+"""A formula or a reference as a function of ATen operators.
 
 It is read from the author's text, which is Python's grammar too, and shares
 nothing with the row engine. Inductor fuses a formula, `opgraft.decompositions()`
@@ -16,8 +16,9 @@ from typing import Any, Callable, Collection, Sequence
 
 import torch
 
+from .._base import host
 from .._base.hooks import when_imported
-from .._base.rules import Description, infer
+from .._base.rules import Description, infer, scope_of
 
 _CONSTANTS = {
     "half": 0.5, "sqrt_half": math.sqrt(0.5),
@@ -452,12 +453,74 @@ def _result_names(d: Description) -> list[str]:
             for k, r in enumerate(d.results)]
 
 
-def function(d: Description) -> Callable[..., Any]:
-    """The formula over tensors of any kind."""
+# --- References ---------------------------------------------------------------
+
+_OVER = "sum", "mean", "prod", "amax", "amin"
+
+
+def _expressions(d: Description) -> list[ast.expr]:
+    return [ast.parse(text.strip(), mode="eval").body for text in
+            d.tables["reference"].replace("\n", " ").split(";")]
+
+
+class _Reference(_Call):
+    """Every value has an axis for each dim of the declaration, of size 1 where
+    it does not depend on it. A pack of dims is one axis."""
+
+    def __init__(self, d: Description, values: list[Any],
+                 likes: list[torch.Tensor]) -> None:
+        self.d = d
+        self.dtype = self._class([*values, *likes])
+        found = scope_of(d, values).dims
+        self.at = {dim["name"]: k for k, dim in enumerate(d.tables["dims"])}
+        self.sizes = [math.prod(n) if isinstance(n, tuple) else n
+                      for n in (found.get(k, 1) for k in self.at.values())]
+        given = {p["name"]: v for p, v in zip(d.params, values, strict=True)}
+        self.tensors = {name: v for name, v in given.items()
+                        if isinstance(v, torch.Tensor)}
+        self.names = dict(zip(self.at, self.sizes, strict=True)) | given
+
+    def _axes(self, dims: Collection[int]) -> list[Any]:
+        return [n if k in dims else 1 for k, n in enumerate(self.sizes)]
+
+    def value(self, node: ast.expr) -> Any:
+        name = node.id if isinstance(node, ast.Name) else ""
+        own = next((p["tensor"] for p in self.d.params if p["name"] == name), None)
+        if own is None:
+            return super().value(node)
+        dims = [i["dim"] for i in _items(self.d, own)]
+        if name not in self.tensors:  # one that is absent counts 0
+            return self.tensor(0).expand(self._axes(dims))
+        x = self.tensor(self.tensors[name]).reshape([self.sizes[k] for k in dims])
+        return torch.einsum(x, dims, sorted({*dims})).reshape(self._axes(dims))
+
+    def call(self, name: str, nodes: list[ast.expr]) -> Any:
+        over = [self.at[n.id] for n in nodes[name != "index":]
+                if isinstance(n, ast.Name) and n.id in self.at]
+        if name == "index":
+            size, first = self.sizes[over[0]], next(iter(self.tensors.values()))
+            return torch.arange(size, dtype=self.dtype, device=first.device
+                                ).reshape(self._axes(over))
+        if name in _OVER:
+            return functools.reduce(
+                lambda x, k: getattr(torch, name)(x, k, keepdim=True), over,
+                self.value(nodes[0]))
+        return super().call(name, nodes)
+
+    def result(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        k = _result_names(self.d).index(name)
+        dims = [i["dim"] for i in _results(self.d)[k]]
+        x = self.tensor(self.value(_expressions(self.d)[k])).expand(
+            self._axes(dims)).reshape([self.sizes[k] for k in sorted(dims)])
+        return torch.einsum(x, sorted(dims), dims).reshape(like.shape)
+
+
+def function(d: Description, kind: type[_Call] = _Call) -> Callable[..., Any]:
+    """The formula, or the reference, over tensors of any kind."""
     def run(*args: Any, **kwargs: Any) -> Any:
         values = d.bind(args, kwargs)
         likes = infer(d, values)
-        call = _Call(d, values, likes)
+        call = kind(d, values, likes)
         out: list[torch.Tensor] = []
         for name, like in zip(_result_names(d), likes, strict=True):
             y = call.result(name, like).to(like.dtype).contiguous()
@@ -465,6 +528,24 @@ def function(d: Description) -> Callable[..., Any]:
                       and torch._C._is_alias_of(t, y)]
             out.append(y.clone() if shared else y)
         return tuple(out) if len(out) > 1 else out[0]
+
+    return run
+
+
+def reference(d: Description, op: Any) -> Callable[..., Any] | None:
+    """The reference, where there is one. On a device that opgraft drives, the
+    CPU's kernel runs, on copies."""
+    text = d.tables["reference"]
+    if text is None or "round_to(" in text or d.numbers:
+        return None
+    made = function(d, _Reference)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        device = next(v.device.type for v in (*args, *kwargs.values())
+                      if isinstance(v, torch.Tensor))
+        if device in host.on_copies:
+            return host.on_copies[device](op.overload, *args, **kwargs)
+        return made(*args, **kwargs)
 
     return run
 

@@ -838,11 +838,12 @@ def _register(m: Module, d: Description) -> None:
             d, form.name, op, _backward(m, d, builtin), m._live.library,
             m if d.tables["formula"] else None))
     batch.register(d, form.name, op, m._live.library)
-    if aten.can(d):  # `overload` makes torch's operator: else when it is needed
-        decomposed = aten.register(d, op.overload, m._live.undo)
-        if _key(d) == "CPU":  # other devices
-            dispatcher.impl(m._live.library, form.name, decomposed,
-                            "CompositeExplicitAutograd")
+    # `overload` makes torch's operator: else when it is needed.
+    decomposed = (aten.register(d, op.overload, m._live.undo) if aten.can(d)
+                  else aten.reference(d, op))
+    if decomposed is not None and _key(d) == "CPU":  # other devices
+        dispatcher.impl(m._live.library, form.name, decomposed,
+                        "CompositeExplicitAutograd")
     _autocast(m, d, form, op)
     if inplace is not None:
         _inplace(m, d, inplace)

@@ -123,6 +123,15 @@ def test_a_formula_runs_as_pytorch_s_operators(npu: Any) -> None:
         "aten.div.out", "aten.tanh.out", "aten.mul.out"}
 
 
+def test_a_reference_leaves_the_kernel_on_copies(
+    npu: Any, build: Callable[..., Path]
+) -> None:
+    m = opgraft.load(build("tests/python/references.c"))
+    x, w = torch.randn(3, 4), torch.randn(4)
+    assert m.norm(x.npu(), w.npu()).cpu().equal(m.norm(x, w))
+    assert npu.stats()["fallbacks"] == {"with_reference.norm.default": 1}
+
+
 def test_a_kernel_that_fails_is_raised_at_the_wait(
     npu: Any, scaling: Any
 ) -> None:
