@@ -219,7 +219,7 @@ static og_status loops(const og_call *call) {
 
 static og_status allocates_all(const og_call *call) {
   for (;;) {
-    void *block = malloc(1 << 20);
+    void *volatile block = malloc(1 << 20);
     if (block == NULL) return og_fail(call, OG_MEMORY, "no memory");
     memset(block, 1, 1 << 20);
   }

@@ -369,12 +369,14 @@ static void names_check(const opgraft_op_info *info, const char *json) {
   described(json, "\"inplace\"", &text);
   og_text_addf(&text,
                "\"has_lists\": %s, \"has_data_dependent_result\": %s, "
-               "\"is_formula_derived\": %s, \"is_derived\": %s, ",
+               "\"is_formula_derived\": %s, ",
                word(info->flags & OPGRAFT_OP_LISTS),
                word(info->flags & OPGRAFT_OP_DATA_DEPENDENT),
-               word(info->flags & OPGRAFT_OP_FORMULA_DERIVED),
-               word(info->flags & OPGRAFT_OP_DERIVED));
+               word(info->flags & OPGRAFT_OP_FORMULA_DERIVED));
   described(json, "\"has_lists\"", &text);
+  og_text_addf(&text, "\"is_derived\": %s, ",
+               word(info->flags & OPGRAFT_OP_DERIVED));
+  described(json, "\"is_derived\"", &text);
   CHECK_EQ((info->flags & OPGRAFT_OP_SHAPE_CALLBACK) != 0,
            strstr(json, "{\"kind\": \"callback\"") != NULL);
   met.op_flags |= (int32_t)info->flags;
