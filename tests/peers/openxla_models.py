@@ -19,10 +19,12 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "doctor"))
 
 MODELS = (
-    "AlbertModel BertModel DistilBertModel ElectraModel "
-    "GPT2Model LlamaModel OPTModel T5Model "
+    "AlbertModel BertModel DistilBertModel ElectraModel FNetModel MPNetModel "
+    "RobertaModel "
+    "BloomModel GPT2Model GPTNeoXModel LlamaModel OPTModel PhiModel Qwen2Model "
+    "BartModel T5Model "
     "MambaModel "
-    "ConvNextModel ResNetModel ViTModel").split()
+    "ConvNextModel DeiTModel Dinov2Model RegNetModel ResNetModel ViTModel").split()
 
 
 # --- Planted ------------------------------------------------------------------
