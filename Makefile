@@ -14,6 +14,8 @@
 #   make hosts-matrix the same at each host's oldest and newest version
 #   make test-versions VERSION=2.14.1  the Python tests on another torch, in an
 #                   environment of its own (gigabytes); it goes on where it was
+#   make test-compilers  the C tests of what clang 14 and 19 make, with warnings
+#                   as errors; apt-get install clang-14 clang-19
 #   make test-peers what gen writes, in the real TorchAir (a wheel of 44 MB)
 #   make test-openxla doctor beside torch_xla (an environment of gigabytes)
 #   make docs       the site, build/docs/index.html; warnings are errors; the
@@ -57,9 +59,9 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   CMakeLists.txt pyproject.toml
 
 .PHONY: setup rivals demo test test-full test-hosts hosts-matrix \
-  hosts-environments test-versions test-peers test-openxla docs vllm wheel release \
-  test-isa sanitize sanitize-python nightly valgrind fuzz bench sweep gpu \
-  results style format build build-asan build-tsan clean
+  hosts-environments test-compilers test-versions test-peers test-openxla docs \
+  vllm wheel release test-isa sanitize sanitize-python nightly valgrind fuzz \
+  bench sweep gpu results style format build build-asan build-tsan clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
 MAKEFLAGS += --no-builtin-rules
@@ -123,6 +125,14 @@ hosts-matrix: build rivals
 
 test-versions: build hosts-environments
 	$(BIN)/python tools/torch_versions.py --build $(BUILD) $(VERSION)
+
+COMPILERS := clang-14 clang-19
+test-compilers: setup
+	for compiler in $(COMPILERS); do \
+	  CC=$$compiler $(CONFIGURE) -B build-$$compiler -DCMAKE_C_FLAGS=-O1 \
+	    > /dev/null && $(BIN)/cmake --build build-$$compiler -j $(JOBS) && \
+	  $(BIN)/python tools/run_tests.py --build build-$$compiler unit || exit 1; \
+	done
 
 # The wheel of the torch that is tested.
 NPU := 2.13.0
@@ -222,4 +232,4 @@ format: setup
 	git ls-files '*.c' '*.h' 'hosts/*.cpp' | xargs $(BIN)/clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan .build
+	rm -rf build build-asan build-tsan build-clang-* .build
