@@ -728,8 +728,8 @@ def main() -> int:
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--thread-build", type=pathlib.Path,
                         default=ROOT / "build-tsan")
-    parser.add_argument("--faults", type=int, nargs="?", const=32, default=0,
-                        metavar="N", help="text tests with allocations failing "
+    parser.add_argument("--faults", type=int, default=0, metavar="N",
+                        help="text tests with allocations failing "
                         "in turn (tests/text/run.py)")
     parser.add_argument("--folder", action="append", metavar="FOLDER",
                         help="Python tests of this folder only, or of these")

@@ -220,7 +220,7 @@ def test_text_finds_a_crash_under_faults(
     case = tmp_path / "case.txt"
     case.write_text("# run: echo\n# expect\n")
     assert text_runner(build, monkeypatch, str(case)) == 0
-    assert text_runner(build, monkeypatch, "--faults", str(case)) == 1
+    assert text_runner(build, monkeypatch, "--faults", "32", str(case)) == 1
 
 
 def test_abi_sees_every_field() -> None:

@@ -13,7 +13,7 @@ A file holds one or more cases:
 TOOL is a program of tests/tools or `opgraft`. In the arguments, {input} is a
 file with the input, {modules} the test modules' folder, {ops} the operator
 library's, {root} the source tree, {tmp} an empty folder. Lines before the
-first `# run:` are a comment. --faults also runs every case of a test tool with
+first `# run:` are a comment. --faults N also runs every case of a test tool with
 allocation 0, 1, 2... failing: it must neither crash nor leak.
 """
 
@@ -193,10 +193,9 @@ def main() -> int:
                         help="the build folder")
     parser.add_argument("--update", action="store_true",
                         help="write what was found as the expectation")
-    parser.add_argument("--faults", type=int, nargs="?", const=32, default=0,
-                        metavar="N", help="also make allocations fail in turn: "
-                        "the first N, then ever fewer, in steps of an N-th of "
-                        "those before (32)")
+    parser.add_argument("--faults", type=int, default=0, metavar="N",
+                        help="also make allocations fail in turn: the first N, "
+                        "then ever fewer, in steps of an N-th of those before")
     parser.add_argument("--under", default="", metavar="COMMAND",
                         help="run each program under it, say valgrind -q")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
