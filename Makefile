@@ -5,8 +5,8 @@
 #                   installs what benches and hosts' tests compare with
 #   make demo       five scenes of a minute in all: kernels, attention, training,
 #                   graph breaks
-#   make test       C unit tests, text tests, Python tests
-#   make test-full  the Python tests, slow ones too
+#   make test       C unit tests, text tests, one in four cases of each Python test
+#   make test-full  the Python tests, all cases, slow ones too
 #   make nightly    what CI runs in its long forms, recorded stage by stage
 #                   (tests/README.md)
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;

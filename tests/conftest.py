@@ -36,6 +36,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=1000, help="their first seed")
 
 
+def draw(item: pytest.Item) -> int:
+    return zlib.crc32(f"{SEED} {item.nodeid}".encode())
+
+
 @pytest.hookimpl(trylast=True)  # of what -m has left
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
@@ -48,10 +52,8 @@ def pytest_collection_modifyitems(
     for tests in cases.values():
         if IS_SMOKE:
             quick = [t for t in tests if t.get_closest_marker("full") is None]
-            turn = zlib.crc32(f"{SEED} {tests[0].nodeid}".encode()) % CASES
-            tests = quick or tests[:turn == 0]
-        tests.sort(key=lambda t: zlib.crc32(f"{SEED} {t.nodeid}".encode()))
-        kept.update(tests[:-(-len(tests) // CASES)])
+            tests = quick or tests[:draw(tests[0]) % CASES == 0]
+        kept.update(sorted(tests, key=draw)[:-(-len(tests) // CASES)])
     left = [item for item in items if item not in kept]
     if left:
         config.hook.pytest_deselected(items=left)

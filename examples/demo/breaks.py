@@ -52,6 +52,5 @@ def main() -> None:
              else "0 mended: the machine is too busy"))
 
 
-
 if __name__ == "__main__":
     main()

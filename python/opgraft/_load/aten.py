@@ -458,9 +458,10 @@ def _result_names(d: Description) -> list[str]:
 _OVER = "sum", "mean", "prod", "amax", "amin"
 
 
-def _expressions(d: Description) -> list[ast.expr]:
+@functools.cache
+def _expressions(reference: str) -> list[ast.expr]:
     return [ast.parse(text.strip(), mode="eval").body for text in
-            d.tables["reference"].replace("\n", " ").split(";")]
+            reference.replace("\n", " ").split(";")]
 
 
 class _Reference(_Call):
@@ -510,8 +511,9 @@ class _Reference(_Call):
     def result(self, name: str, like: torch.Tensor) -> torch.Tensor:
         k = _result_names(self.d).index(name)
         dims = [i["dim"] for i in _results(self.d)[k]]
-        x = self.tensor(self.value(_expressions(self.d)[k])).expand(
-            self._axes(dims)).reshape([self.sizes[k] for k in sorted(dims)])
+        value = self.value(_expressions(self.d.tables["reference"])[k])
+        x = self.tensor(value).expand(self._axes(dims)).reshape(
+            [self.sizes[k] for k in sorted(dims)])
         return torch.einsum(x, sorted(dims), dims).reshape(like.shape)
 
 

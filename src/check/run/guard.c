@@ -118,6 +118,7 @@ void og_guard_protect(og_guard *buffer, bool is_read_only) {
              is_read_only ? PROT_READ : PROT_READ | PROT_WRITE);
 }
 
+// Each byte is compared with the next: memcmp takes many at once.
 static bool is_canary(const char *begin, const char *end) {
   return begin == end ||
          ((unsigned char)*begin == CANARY &&
@@ -128,17 +129,12 @@ bool og_guard_is_intact(const og_guard *b, int64_t *out_offset) {
   const char *end = b->data + b->bytes;
   if (is_canary(end, b->page + b->page_bytes) && is_canary(b->page, b->data))
     return true;
-  for (const char *at = end; at < b->page + b->page_bytes; ++at)
-    if ((unsigned char)*at != CANARY) {
-      *out_offset = at - b->data;
-      return false;
-    }
-  for (const char *at = b->data - 1; at >= b->page; --at)
-    if ((unsigned char)*at != CANARY) {
-      *out_offset = at - b->data;
-      return false;
-    }
-  return true;
+  const char *at = end, *limit = b->page + b->page_bytes;
+  while (at < limit && (unsigned char)*at == CANARY) ++at;
+  if (at == limit)
+    for (at = b->data - 1; (unsigned char)*at == CANARY;) --at;
+  *out_offset = at - b->data;
+  return false;
 }
 
 void og_guards_release(void) {
